@@ -8,7 +8,7 @@ ONLINE := packaging/online.sh
 MATURIN := $(ONLINE) env VIRTUAL_ENV=$(CURDIR)/$(VENV) PIP_QUIET=1 $(BIN)/maturin develop --release
 PAPERS := $(ONLINE) $(BIN)/pip install --quiet --disable-pip-version-check --no-deps --editable papers
 SFU := $(BIN)/rtclab-sfu
-CLIP := $(BIN)/python -c 'from rtclab.backend.live.clip import prepare_clip; prepare_clip(640, 480, 30)'
+CLIP := $(BIN)/python -c 'from rtclab.backend.live.browsers.video_clip import prepare_clip; prepare_clip(640, 480, 30)'
 # In CI, what checks gives way to the tests beside it.
 GIVE_WAY := $(if $(CI),setsid --wait tests/give_way.sh 15)
 # A cargo that does not look for the job slots of make, which only a make below this one could use.
@@ -85,7 +85,7 @@ gate-trials: $(VENV)/built-dev    ## how often the gate finds a loss of 10 %, an
 
 bench: $(VENV)/built-dev $(if $(BASE),target/bench/$(BASE)/built) ## figures, not verdicts; BASE=COMMIT adds ratios to it
 	cargo bench --workspace --exclude rtclab-python --exclude rtclab-extension
-	$(BIN)/python -m rtclab.bench $(if $(BASE),--base target/bench/$(BASE))
+	$(BIN)/python -m tools.bench $(if $(BASE),--base target/bench/$(BASE))
 
 same-bytes: $(VENV)/built-dev target/bench/$(BASE)/built ## whether 78 simulated configurations have the same bytes as BASE=COMMIT
 	$(BIN)/python tests/same_bytes.py --base target/bench/$(BASE)

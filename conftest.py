@@ -38,8 +38,10 @@ LOCKS = tempfile.TemporaryDirectory(prefix="rtclab-test-locks-")
 os.environ["RTCLAB_LOCK_DIR"] = LOCKS.name
 # Dask never deletes its directory.
 os.environ["DASK_TEMPORARY_DIRECTORY"] = LOCKS.name
-# Processes that tests start import the modules that tests share, too.
-os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, [str(ROOT / "tests"), os.environ.get("PYTHONPATH")]))
+# Processes that tests start import the modules that tests share, and tools, too.
+os.environ["PYTHONPATH"] = os.pathsep.join(
+    filter(None, [str(ROOT / "tests"), str(ROOT), os.environ.get("PYTHONPATH")])
+)
 
 
 def pytest_configure(config: pytest.Config) -> None:

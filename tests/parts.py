@@ -17,8 +17,8 @@ from typing import NoReturn
 
 import pytest
 
-from rtclab.backend.live.cgroup import check_limits
 from rtclab.backend.live.doctor import CALL_PARTS, CHECKS, MachineCheck, check_command
+from rtclab.backend.live.lab.cgroups import usable_hierarchy
 from rtclab.errors import UnsupportedScenario
 
 LAB = ("python packages", "unshare", "nsenter", "user namespaces", "packet sockets")
@@ -51,7 +51,7 @@ def check_demos() -> MachineCheck:
 def check_control_groups() -> MachineCheck:
     """Whether this user may limit the processor of a browser."""
     try:
-        check_limits()
+        usable_hierarchy()
     except UnsupportedScenario:
         return MachineCheck(
             "control groups", False, "this user cannot limit a browser", "run the tests as root"

@@ -9,7 +9,7 @@ from itertools import groupby
 from markdown import code, one_line, paragraphs, table
 
 from rtclab.metrics import METRICS, SOURCES
-from rtclab.metrics.registry import Bounds, Known, Metric
+from rtclab.metrics.registry import Bounds, Coverage, Metric
 
 BETTER = {"lower": "lower is better", "higher": "higher is better", "": "no preferred direction"}
 SCOPE = {
@@ -71,7 +71,7 @@ def _remarks(metric: Metric) -> str:
     return f"  \nKnown: {'; '.join(remarks)}" if remarks else ""
 
 
-def _in_words(known: Known) -> str:
+def _in_words(known: Coverage) -> str:
     return known.note if known.certainty == "exactly" else f"{known.certainty} ({known.note})"
 
 

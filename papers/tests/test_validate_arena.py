@@ -10,10 +10,10 @@ import polars as pl
 import pytest
 
 from rtclab._native import CONGESTION_CONTROLS
-from rtclab.arenas.findings import FEWEST_CASES, picks, rankings
-from rtclab.arenas.standing import per_case
-from rtclab.arenas.values import COMPARED, Values
+from rtclab.arenas.findings import FEWEST_CASES, rankings, recommendations
+from rtclab.arenas.values import CRITERIA, Values
 from rtclab.errors import BadInput
+from rtclab.metrics.statistics import means_of_known
 from rtclab_papers.markdown import NOTES
 from rtclab_papers.validate import arena
 
@@ -50,7 +50,7 @@ def test_sentences_have_the_figures_of_the_values(found: dict[str, Values]) -> N
     """Computed here once more, with other code, from the rows."""
     for suite, values in found.items():
         text = PAGE.read_text().partition(f"`{suite}`, {len(values.cases)} cases.")[2]
-        for pick in picks(values):
+        for pick in recommendations(values):
             if pick.winner is None or pick.winner.second is None:
                 continue
             own = values.rows.filter(values.rows["case"].is_in([case.name for case in pick.cases]))
@@ -61,7 +61,7 @@ def test_sentences_have_the_figures_of_the_values(found: dict[str, Values]) -> N
                 for (control,), part in own.group_by("control")
             }
             first, second = (values.controls[one] for one in (pick.winner.control, pick.winner.second))
-            sign = 1 if COMPARED[pick.use.value].better == "higher" else -1
+            sign = 1 if CRITERIA[pick.use.value].better == "higher" else -1
             candidates = {name: sign * mean for name, mean in means.items() if name != "fixed"}
             assert first == max(candidates, key=lambda name: candidates[name])
             margin = candidates[first] - candidates[second]
@@ -74,7 +74,7 @@ def test_sentences_have_the_figures_of_the_values(found: dict[str, Values]) -> N
         for value, one in rankings(values):
             known, cases = values.of(value.name)
             assert one.cases == len(cases)
-            assert per_case(known).shape == (len(values.controls), len(cases))
+            assert means_of_known(known).shape == (len(values.controls), len(cases))
 
 
 def test_an_intervals_ends_are_around_its_mean(found: dict[str, Values]) -> None:

@@ -37,6 +37,7 @@ from rtclab.experiment import (
     stores,
 )
 from rtclab.metrics import METRICS
+from rtclab.renamed import renamed
 from rtclab.scenario import Change, PathSpec, Scenario, shipped
 from rtclab.scenario.load import Changes, as_changes, as_time
 from rtclab.scenario.rate_traces import doubts
@@ -219,7 +220,7 @@ def _inviting(invite: Mapping[str, str], wait: Moment) -> Backend:
     """The backend of live calls with invited browsers."""
     backend_of("live")  # says what is not installed
     from rtclab.backend.live import LiveBackend
-    from rtclab.backend.live.inviting import Invitation
+    from rtclab.backend.live.user.invitations import Invitation
 
     seats = table("invite", invite, 'an address of each participant, such as {"alice": "192.168.1.5"}')
     invitations = [Invitation.parse(name, place) for name, place in seats.items()]
@@ -400,7 +401,7 @@ def link(
     outwards, back = PathSpec.parse(up, origin="up"), PathSpec.parse(down, origin="down")
     need_linux("emulated links")
     from rtclab.backend.live.doctor import missing_python_packages
-    from rtclab.backend.live.link import run_link
+    from rtclab.backend.live.lab.link import run_link
 
     if "pyroute2" in missing_python_packages():
         raise BackendUnavailable("an emulated link needs the Python module `pyroute2`", hint=SEE_DOCTOR)
@@ -418,11 +419,14 @@ def link(
     return {**result, "notes": notes}
 
 
+@renamed(
+    controller='control="goog-cc"',
+    estimator='control="gcc-2016"; the file tells whether a log or a capture is replayed',
+)
 def replay(
     recording: str | Path,
+    control: str,
     *,
-    controller: str | None = None,
-    estimator: str | None = None,
     start: str | None = None,
     min: str | None = None,
     max: str | None = None,
@@ -430,42 +434,39 @@ def replay(
     """Replays recorded packets into a congestion control, to compare its decisions with the browser's.
 
     Args:
-        recording: an RTC event log of Chromium for ``controller``, or a capture for ``estimator``.
-        controller: a control, such as ``"goog-cc"`` or ``"rrtcc-2013,decrease=0.9"``. If it estimates at the
-            receiver, that half is fed with the arrivals that the log's feedback reports.
-        estimator: a control that estimates at the receiver, such as ``"gcc-2016"``.
+        recording: an RTC event log of Chromium, or a capture.
+        control: a control, such as ``"goog-cc"`` or ``"rrtcc-2013,decrease=0.9"``. If it estimates at the
+            receiver, as ``"gcc-2016"`` does, that half is fed with the arrivals that the log's feedback
+            reports. Captures need such a control.
         start: rate before any feedback, by default ``"300 kbit/s"``.
         min: lower bound, by default ``"30 kbit/s"``.
         max: maximum bitrate of the video encoder, by default ``"1.7 Mbit/s"``.
 
-    Returns the targets, the internal values and the agreement with the browser; with ``estimator`` the
-    REMBs of every flow. ``plot()`` draws them.
+    Returns the targets, the internal values and the agreement with the browser; for captures the REMBs of
+    every flow. ``plot()`` draws them.
 
     Raises:
         BadInput: the recording cannot be read or replayed, or an argument is invalid.
 
     Example:
         >>> run = rtclab.run("first-call", duration="10 s", repeats=1, capture=True)
-        >>> replayed = rtclab.replay(run.path / "repeat-0/capture.pcapng", estimator="gcc-2016")
+        >>> replayed = rtclab.replay(run.path / "repeat-0/capture.pcapng", "gcc-2016")
         >>> replayed.rembs["rate_bps"].min() > 0
         True
     """
+    from rtclab.importers.files import is_capture
     from rtclab.replays import Choice, RateBounds, replay_capture, replay_event_log
 
     rates = {"start": start, "min": min, "max": max}
     given = {name: _rate(name, value) for name, value in rates.items() if value is not None}
     bounds = RateBounds(**given)
-    if controller is not None and estimator is None:
-        return replay_event_log(Path(recording), Choice.parse(controller), bounds)
-    if estimator is not None and controller is None:
-        return replay_capture(Path(recording), Choice.parse(estimator), bounds)
-    raise BadInput("replay: expected either a controller or an estimator")
+    file = Path(recording)
+    replayed = replay_capture if is_capture(file) else replay_event_log
+    return replayed(file, Choice.parse(control), bounds)
 
 
 def list_runs(out: str | Path = RUNS) -> pl.DataFrame:
     """The runs, sweeps, imports and arenas in a directory, the newest last.
-
-    An arena has a row for each backend, such as ``arena-access/sim``.
 
     Columns: ``name``, ``backend``, ``created`` (when it began, in ISO 8601, UTC), ``finished`` and
     ``planned`` (numbers of repeats over all conditions), ``conditions`` (their number), ``bytes`` (size of

@@ -27,6 +27,12 @@ def table(columns: Mapping[str, Any], no_integer: int = NO_INTEGER) -> pl.DataFr
     )
 
 
+def table_in_seconds(columns: Mapping[str, Any]) -> pl.DataFrame:
+    """A table with real nulls, whose times in ns (``at_ns``) are converted to seconds (``at_s``)."""
+    times = {"at_s": columns["at_ns"] / 1e9}
+    return table(times | {name: of for name, of in columns.items() if name != "at_ns"})
+
+
 def numbers(name: str, values: NDArray[Any], no_integer: int = NO_INTEGER) -> pl.Series:
     """A column of numbers with real nulls."""
     series = pl.Series(name, values, nan_to_null=True)

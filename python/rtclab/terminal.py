@@ -32,12 +32,12 @@ class VisibleText:
         """The stream below it. By this name, rich finds where its own colours and cursor movements go."""
 
     def write(self, text: str) -> int:
-        """Writes a text."""
+        """Writes a text, with its control characters shown."""
         self.rich_proxied_file.write(visible(text))
         return len(text)
 
     def writelines(self, lines: Iterable[str]) -> None:
-        """Writes texts."""
+        """Writes texts, with their control characters shown."""
         for line in lines:
             self.write(line)
 

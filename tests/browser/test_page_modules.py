@@ -14,8 +14,8 @@ from typing import Any
 
 import pytest
 
-from rtclab.backend.live.doctor import find_chromium
-from rtclab.backend.live.signalling import PAGE
+from rtclab.backend.live.browsers.launch_options import find_chromium
+from rtclab.backend.live.browsers.page_server import PAGE_DIRECTORY
 
 pytestmark = [pytest.mark.live, pytest.mark.needs("chromium", "chromedriver")]
 
@@ -30,7 +30,7 @@ class Quiet(SimpleHTTPRequestHandler):
 @pytest.fixture(scope="module")
 def address() -> Iterator[str]:
     """The address of a server of the page's modules."""
-    server = ThreadingHTTPServer(("127.0.0.1", 0), partial(Quiet, directory=str(PAGE)))
+    server = ThreadingHTTPServer(("127.0.0.1", 0), partial(Quiet, directory=str(PAGE_DIRECTORY)))
     threading.Thread(target=server.serve_forever, daemon=True).start()
     yield f"http://127.0.0.1:{server.server_port}/"
     server.shutdown()

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from rtclab.backend.live.doctor import find_chromium
+from rtclab.backend.live.browsers.launch_options import find_chromium
 from rtclab.experiment import Experiment
 from rtclab.report import Plot
 from rtclab.report.drawing import Axes, Axis, Line, Look, Range

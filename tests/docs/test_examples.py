@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 import typer
-from examples import Example, Reader, examples_of, matches
 from parts import CALL, check_part
 
+from examples import Example, Reader, examples_of, matches
 from rtclab.cli.app import app
 from rtclab.metrics import METRICS
 

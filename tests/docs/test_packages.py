@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
 from examples import Example, examples_of
 
 ROOT = Path(__file__).parents[2]

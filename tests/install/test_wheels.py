@@ -96,6 +96,14 @@ def test_wheels_have_every_file_of_their_package(dist: Path) -> None:
     assert files == {name.removeprefix("papers/") for name in git_files("papers/rtclab_papers")}
 
 
+def test_wheels_have_the_plugin_of_pytest(dist: Path) -> None:
+    for wheel in wheels_of(dist, "rtclab"):
+        with ZipFile(wheel) as files:
+            (name,) = [name for name in files.namelist() if name.endswith(".dist-info/entry_points.txt")]
+            points = "".join(files.read(name).decode().split())
+        assert "[pytest11]rtclab=rtclab.pytest_plugin" in points
+
+
 def test_the_sdist_has_all_that_a_build_needs(dist: Path, tmp_path: Path) -> None:
     (sdist,) = dist.glob("*.tar.gz")
     with tarfile.open(sdist) as archive:

@@ -24,17 +24,18 @@ import aiohttp
 from cryptography import x509
 from cryptography.hazmat.primitives import serialization
 
-from rtclab.backend.live.browser import CHROMIUM_FLAGS, BrowserOptions
-from rtclab.backend.live.devtools import DevToolsConnection, firefox_socket
-from rtclab.backend.live.doctor import find_chromium, find_firefox
-from rtclab.backend.live.firefox import Firefox
-from rtclab.backend.live.namespaces import (
+from rtclab.backend.live.browsers.browser_process import CHROMIUM_FLAGS
+from rtclab.backend.live.browsers.drivers import DevToolsConnection, firefox_socket
+from rtclab.backend.live.browsers.firefox import Firefox
+from rtclab.backend.live.browsers.launch_options import find_chromium, find_firefox
+from rtclab.backend.live.lab.namespaces import (
     _bring_up,
     call_in_node,
     create_namespace,
     node_command,
     set_up_interface,
 )
+from rtclab.scenario import Browser
 
 HOST, OUTSIDE = "10.99.0.1", "10.99.0.2"
 PLACE = "outside"
@@ -237,9 +238,8 @@ async def visit_with_firefox(url: str, home: Path) -> None:
 
     executable = find_firefox()
     assert executable is not None
-    options: BrowserOptions = {"name": "firefox", "field_trials": "", "encryption": True, "args": []}
     visitor = Firefox("a visitor", start, home, lambda reason: None)
-    visitor.start(executable, "about:blank", None, options, driven=True)
+    visitor.start(executable, "about:blank", None, Browser(name="firefox"), driven=True)
     file = visitor.profile / "WebDriverBiDiServer.json"
     protocol = DevToolsConnection(lambda event: None, on_lost=lambda reason: None)
     try:

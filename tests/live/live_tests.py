@@ -17,7 +17,7 @@ import pytest
 from parts import cannot_tell
 
 from rtclab.backend.live import LiveBackend
-from rtclab.backend.live.namespaces import run_in_lab
+from rtclab.backend.live.lab.namespaces import run_in_lab
 from rtclab.scenario import Scenario
 from rtclab.trace import Trace
 from side_by_side import TURNS

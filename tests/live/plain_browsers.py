@@ -12,10 +12,11 @@ from typing import Any
 from small_network import connect
 from strange_call import PORT, SERVER, log
 
-from rtclab.backend.live.browser import BrowserOptions, BrowserProcess
-from rtclab.backend.live.namespaces import node_command
-from rtclab.backend.live.process import Process
+from rtclab.backend.live.browsers.browser_process import BrowserProcess
+from rtclab.backend.live.lab.namespaces import node_command
+from rtclab.backend.live.lab.process import Process
 from rtclab.backend.live.session import BROWSER_NICENESS
+from rtclab.scenario import Browser
 
 HOMES = Path("/run/homes")
 START_TIMEOUT_S = 10
@@ -33,7 +34,7 @@ def run_pages(argument: dict[str, Any], _emit: Any) -> dict[str, Any]:
     address, folder = nodes["app"].address, Path(argument["folder"])
     origin = f"http://{address}:{PORT}"
     secure = [f"--unsafely-treat-insecure-origin-as-secure={origin}"]
-    options = BrowserOptions(name="chromium", field_trials="", encryption=True, args=secure)
+    options = Browser(args=secure)
 
     def fail(reason: str) -> None:
         raise AssertionError(reason)

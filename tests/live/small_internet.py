@@ -14,7 +14,7 @@ from pathlib import Path
 from socket import AF_INET, SOCK_DGRAM, socket
 from typing import Any
 
-from rtclab.backend.live.namespaces import call_in_node, create_namespace, node_command, set_up_interface
+from rtclab.backend.live.lab.namespaces import call_in_node, create_namespace, node_command, set_up_interface
 
 MACHINE, WORLD = "203.0.113.2", "203.0.113.1"
 LOOPBACK = "127.0.0.1"

@@ -6,7 +6,7 @@ import json
 from itertools import permutations
 
 from rtclab._native import Emulator
-from rtclab.backend.live.namespaces import Node, create_nodes
+from rtclab.backend.live.lab.namespaces import Node, create_nodes
 
 DELAY_NS = 1_000_000
 """One way, between any two nodes."""

@@ -18,8 +18,8 @@ import pytest
 from live_tests import Recorded, undisturbed, was_late
 from parts import CALL
 
-from rtclab.backend.live import LiveBackend, pages
-from rtclab.backend.live.process import STOP_GRACE_S
+from rtclab.backend.live import LiveBackend, plan
+from rtclab.backend.live.lab.process import STOP_GRACE_S
 from rtclab.backend.live.session import PARTIAL_CAPTURE
 from rtclab.backend.sampler import Sampler
 from rtclab.errors import CallFailed
@@ -34,7 +34,7 @@ START_S = 60
 """Longer than a call takes to begin on a busy machine."""
 DEATH_S = 20
 """Longer than dozens of processes take to end on a busy machine, and shorter than their calls."""
-page_configurations = pages.pages
+page_configurations = plan.pages
 FLOWS = ["alice->bob", "bob->alice"]
 RUN = """
 import sys
@@ -238,7 +238,7 @@ def test_a_page_error_fails_the_repeat_and_says_whose_page_and_which_error(
         told = page_configurations(scenario)
         return told | {"bob": told["bob"] | defect}
 
-    monkeypatch.setattr(pages, "pages", defective)
+    monkeypatch.setattr(plan, "pages", defective)
     scenario = Scenario.load("first-call", ["duration=15 s"])
     run = Experiment([scenario], backend=LiveBackend(), repeats=1).run(out=tmp_path)
     assert run.traces == []

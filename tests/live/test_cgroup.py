@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from rtclab.backend.live.cgroup import in_group, limited
-from rtclab.backend.live.namespaces import UNSHARE
+from rtclab.backend.live.lab.cgroups import in_group, limited
+from rtclab.backend.live.lab.namespaces import UNSHARE
 
 pytestmark = [pytest.mark.live, pytest.mark.needs("unshare", "user namespaces", "control groups")]
 

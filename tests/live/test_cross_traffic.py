@@ -12,10 +12,11 @@ import polars as pl
 import pytest
 from parts import LAB
 
-from rtclab.backend.live.carried import Address, Claim, owner_by_claim
-from rtclab.backend.live.namespaces import run_in_lab
-from rtclab.backend.live.tcp_rows import tcp_rows
-from rtclab.backend.live.traffic import FIRST_PORT
+from rtclab.backend.live.connections import Address, PortFlows
+from rtclab.backend.live.lab.cross_traffic import FIRST_PORT
+from rtclab.backend.live.lab.namespaces import run_in_lab
+from rtclab.backend.live.records.packet_flows import flow_at_ports
+from rtclab.backend.live.records.tcp_table import tcp_rows
 from rtclab.monitor import watch
 from side_by_side import TURNS
 
@@ -86,15 +87,18 @@ def seen(tmp_path_factory: pytest.TempPathFactory) -> Seen:
     with TURNS.alone():
         result = run([UPLOAD, NOISE, WEB], pcap)
     nodes = {f"10.77.0.{index + 1}": name for index, name in enumerate(NETWORK["nodes"])}
-    claimed: dict[Address, Claim] = {(node, port): Claim(**claim) for node, port, claim in result["claimed"]}
+    known: dict[Address, PortFlows] = {
+        (node, port): PortFlows(**flows) for node, port, flows in result["port_flows"]
+    }
 
-    def claim(address: str) -> Claim | None:
+    def port_flows(address: str) -> PortFlows | None:
         ip, _, port = address.rpartition(":")
-        return claimed.get((nodes[ip], int(port)))
+        return known.get((nodes[ip], int(port)))
 
     flows = watch(pcap)["flows"]
     owners = [
-        owner_by_claim(claim(row["source"]), claim(row["destination"])) for row in flows.iter_rows(named=True)
+        flow_at_ports(port_flows(row["source"]), port_flows(row["destination"]))
+        for row in flows.iter_rows(named=True)
     ]
     names = [owner and owner.flow for owner in owners]
     said = {table["name"]: table for table in result["said"]}

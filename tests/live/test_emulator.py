@@ -17,16 +17,15 @@ from live_tests import undisturbed
 from parts import LAB
 
 from rtclab._native import Emulator
-from rtclab.backend.live.link import (
-    ADDRESSES,
-    BENCH_CAPACITY_BPS,
-    BENCH_DELAY_NS,
-    BENCH_PACKET_BYTES,
-    BENCH_QUEUE_NS,
-    flood,
-    link_network,
+from rtclab.backend.live.lab.link import ADDRESSES, link_network
+from rtclab.backend.live.lab.namespaces import (
+    LabError,
+    create_nodes,
+    listen_in_node,
+    node_command,
+    run_in_lab,
 )
-from rtclab.backend.live.namespaces import LabError, create_nodes, listen_in_node, node_command, run_in_lab
+from tools.emulator import CAPACITY_BPS, DELAY_NS, PACKET_BYTES, QUEUE_NS, flood
 
 pytestmark = [pytest.mark.live, pytest.mark.measures, pytest.mark.needs(*LAB)]
 
@@ -167,8 +166,8 @@ def flood_for_four_seconds(_argument: dict[str, Any], _emit: Any) -> dict[str, A
 
 def drop_tail(arrivals_ns: list[int]) -> tuple[list[int], int]:
     """When each packet of a flood leaves the link (-1 if dropped), and how long the link was idle."""
-    serialisation_ns = BENCH_PACKET_BYTES * 8 * 10**9 // BENCH_CAPACITY_BPS
-    places = BENCH_QUEUE_NS // serialisation_ns
+    serialisation_ns = PACKET_BYTES * 8 * 10**9 // CAPACITY_BPS
+    places = QUEUE_NS // serialisation_ns
     departures: list[int] = []
     finish, idle_ns = arrivals_ns[0], 0
     for arrival in arrivals_ns:
@@ -178,7 +177,7 @@ def drop_tail(arrivals_ns: list[int]) -> tuple[list[int], int]:
             continue
         idle_ns += max(0, arrival - finish)
         finish = max(finish, arrival) + serialisation_ns
-        departures.append(finish + BENCH_DELAY_NS)
+        departures.append(finish + DELAY_NS)
     return departures, idle_ns
 
 
@@ -265,7 +264,7 @@ def test_a_tcp_stream_arrives_whole_in_packets_within_the_mtu(call) -> None:
 
 def test_a_flooded_link_delivers_its_capacity(call) -> None:
     seen = call("flood_for_four_seconds")
-    sent, serialisation_s = seen["sent_packets"], BENCH_PACKET_BYTES * 8 / BENCH_CAPACITY_BPS
+    sent, serialisation_s = seen["sent_packets"], PACKET_BYTES * 8 / CAPACITY_BPS
     assert seen["receive_overflows"] == 0
     assert seen["packets"] == sent
     assert seen["delivered_packets"] + seen["dropped_packets"] == sent

@@ -168,7 +168,7 @@ def test_too_few_namespaces_are_an_error_that_names_the_limit(tmp_path: Path) ->
 
 
 def test_without_rights_to_limit_a_browser_the_scenario_is_refused_by_name() -> None:
-    check = "import sys; from rtclab.backend.live.cgroup import check_limits; check_limits()"
+    check = "import sys; from rtclab.backend.live.lab.cgroups import usable_hierarchy; usable_hierarchy()"
     done = subprocess.run(
         as_ordinary_user([sys.executable, "-c", check]), capture_output=True, text=True, check=False
     )

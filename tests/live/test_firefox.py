@@ -12,10 +12,11 @@ import psutil
 import pytest
 from aiohttp import web
 
-from rtclab.backend.live.doctor import find_firefox
-from rtclab.backend.live.firefox import Firefox
-from rtclab.backend.live.media import prepare_movie
-from rtclab.backend.live.signalling import PAGE, isolate
+from rtclab.backend.live.browsers.firefox import Firefox
+from rtclab.backend.live.browsers.launch_options import find_firefox
+from rtclab.backend.live.browsers.media_files import prepare_movie
+from rtclab.backend.live.browsers.page_server import PAGE_DIRECTORY, isolate
+from rtclab.scenario import Browser
 
 pytestmark = [pytest.mark.live, pytest.mark.needs("python packages", "firefox")]
 
@@ -67,15 +68,14 @@ def in_firefox(
         application.router.add_get("/", answer)
         application.router.add_get("/clip", answer)
         application.router.add_post("/said", answer)
-        application.router.add_static("/", PAGE)
+        application.router.add_static("/", PAGE_DIRECTORY)
         runner = web.AppRunner(application, access_log=None, shutdown_timeout=0.5)
         await runner.setup()
         site = web.TCPSite(runner, "127.0.0.1", 0)
         await site.start()
         browser = Firefox("bob", subprocess.Popen, tmp_path / "home", exits.append)
-        options = {"name": "firefox", "field_trials": "", "args": []}
         address = f"http://127.0.0.1:{runner.addresses[0][1]}/"
-        browser.start(executable, address, None, options)  # type: ignore[arg-type]
+        browser.start(executable, address, None, Browser(name="firefox"))
         try:
             await then(browser, said, exits)
         finally:

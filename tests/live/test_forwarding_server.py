@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from rtclab.backend.live.str0m import ForwardingServer
+from rtclab.backend.live.servers.str0m import forwarding_server
 from rtclab.errors import CallFailed
 
 pytestmark = [pytest.mark.live, pytest.mark.needs("rtclab-sfu")]
@@ -27,7 +27,7 @@ class Spawned:
         self.messages: asyncio.Queue[dict[str, Any]] = asyncio.Queue()
         self.exits: asyncio.Queue[str] = asyncio.Queue()
         self._home = TemporaryDirectory()
-        self.server = ForwardingServer(
+        self.server = forwarding_server(
             self._spawn, address, Path(self._home.name), self.messages.put_nowait, self.exits.put_nowait
         )
 

@@ -21,16 +21,9 @@ from small_internet import HTTP, MACHINE, NAME, STUN, UDP, WORLD, make_machine, 
 from rtclab import monitor
 from rtclab._native import Emulator
 from rtclab.backend.live import LiveBackend
-from rtclab.backend.live.internet import (
-    GATEWAY,
-    PROGRAM,
-    RESOLVER,
-    connect_internet,
-    is_connected,
-    user_space_nat,
-)
-from rtclab.backend.live.namespaces import Node, call_in_node, create_nodes, node_command, run_in_lab
-from rtclab.backend.live.nat import put_behind_nat
+from rtclab.backend.live.lab.internet import GATEWAY, PROGRAM, connect_internet, is_connected, user_space_nat
+from rtclab.backend.live.lab.namespaces import Node, call_in_node, create_nodes, node_command, run_in_lab
+from rtclab.backend.live.lab.nat import RESOLVER, put_behind_nat
 from rtclab.scenario import Scenario
 from rtclab.trace import Trace
 
@@ -227,8 +220,8 @@ def kill_caller(_argument: dict[str, Any], _emit: Any) -> dict[str, Any]:
     """Kills a process that has connected a lab with the outside. It runs in the machine."""
     make_machine()
     code = """
-from rtclab.backend.live.internet import user_space_nat
-from rtclab.backend.live.namespaces import run_in_lab
+from rtclab.backend.live.lab.internet import user_space_nat
+from rtclab.backend.live.lab.namespaces import run_in_lab
 with user_space_nat() as attach:
     run_in_lab("test_internet:idle", {}, on_start=attach)
 """

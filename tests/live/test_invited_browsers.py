@@ -38,10 +38,10 @@ from invited_calls import (
 from parts import CALL
 from small_call import small_call
 
-from rtclab.backend.live import invited
-from rtclab.backend.live.datagrams import MAX_CLIENTS, Forwarder
-from rtclab.backend.live.namespaces import call_in_node, create_namespace, create_nodes
-from rtclab.backend.live.servers import spawn
+from rtclab.backend.live.lab.namespaces import call_in_node, create_namespace, create_nodes, spawn_in_node
+from rtclab.backend.live.user import invited_browser as invited
+from rtclab.backend.live.user.invitations import InvitedPlace
+from rtclab.backend.live.user.udp_forwarder import MAX_CLIENTS, UdpForwarder
 from rtclab.lab import open_results
 from rtclab.trace import Trace
 
@@ -161,7 +161,7 @@ def forward(_argument: Json, _emit: object) -> Json:
         errors: list[str] = []
         asyncio.get_running_loop().set_exception_handler(lambda _, about: errors.append(str(about)))
         stranger, guest, other_port = client("127.0.0.3"), client(), client()
-        forwarder = Forwarder(outside, "node", server.getsockname())
+        forwarder = UdpForwarder(outside, "node", server.getsockname())
         forwarder.start()
         guest.send(stun("too early"))
         await asyncio.sleep(0.1)
@@ -230,16 +230,10 @@ def strangers_hold_connections(argument: Json, _emit: object) -> Json:
         free: list[Json] = []
         seat = invited.InvitedBrowser(
             node,
-            {
-                "address": HOST,
-                "port": tcp.getsockname()[1],
-                "tcp": tcp.fileno(),
-                "udp": udp.fileno(),
-                "wait_s": 9,
-            },
+            InvitedPlace(HOST, tcp.getsockname()[1], tcp.fileno(), udp.fileno(), wait_s=9),
             {},
             "ws://10.77.0.1:1/signalling?",
-            partial(spawn, "alice"),
+            partial(spawn_in_node, "alice"),
             Path(argument["home"]),
             emit=free.append,
             on_message=lambda message: None,

@@ -16,8 +16,8 @@ import pytest
 from live_tests import as_ordinary_user
 from parts import LAB
 
-from rtclab.backend.live.link import CommandNotFound, run_link
-from rtclab.backend.live.namespaces import LabError, run_in_lab
+from rtclab.backend.live.lab.link import CommandNotFound, run_link
+from rtclab.backend.live.lab.namespaces import LabError, run_in_lab
 
 pytestmark = [pytest.mark.live, pytest.mark.needs(*LAB)]
 
@@ -26,7 +26,7 @@ PATIENCE_S = 60
 PATH = {"name": "", "delay": {"kind": "constant", "ns": 25_000_000}}
 RUN_LINK = """
 import json, pathlib, sys
-from rtclab.backend.live.link import run_link, summary_text
+from rtclab.backend.live.lab.link import run_link, summary_text
 options = json.loads(sys.argv[1])
 if "pcap" in options:
     options["pcap"] = pathlib.Path(options["pcap"])

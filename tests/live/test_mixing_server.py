@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from rtclab.backend.live.mcu import MixingServer
+from rtclab.backend.live.servers.mcu import mixing_server
 
 pytestmark = [pytest.mark.live, pytest.mark.needs("aiortc")]
 
@@ -34,7 +34,7 @@ class Spawned:
         self.exits: asyncio.Queue[str] = asyncio.Queue()
         self._home = TemporaryDirectory()
         settings = {"address": "127.0.0.1", "calls": {"7": 0}, "video": VIDEO, "audio": 32_000}
-        self.server = MixingServer(
+        self.server = mixing_server(
             self._spawn, settings, Path(self._home.name), self.messages.put_nowait, self.exits.put_nowait
         )
 

@@ -16,7 +16,7 @@ from live_tests import Recorded, as_ordinary_user
 from parts import CALL, LAB
 
 from rtclab import Trace, monitor
-from rtclab.backend.live.namespaces import NODE_INTERFACE
+from rtclab.backend.live.lab.namespaces import NODE_INTERFACE
 from rtclab.metrics import loss
 from rtclab.metrics.wire import stream_rates
 

@@ -12,8 +12,8 @@ import pytest
 from parts import LAB
 from small_network import connect
 
-from rtclab.backend.live.namespaces import Node, call_in_node
-from rtclab.backend.live.nat import Behind, NatKind, put_behind_nat
+from rtclab.backend.live.lab.namespaces import Node, call_in_node
+from rtclab.backend.live.lab.nat import NatKind, NatNamespace, put_behind_nat
 
 pytestmark = [pytest.mark.live, pytest.mark.needs(*LAB, "nft")]
 
@@ -28,14 +28,14 @@ SILENCE_S = 0.5
 
 
 @contextmanager
-def network(kind: NatKind) -> Iterator[tuple[dict[str, Node], Behind]]:
+def network(kind: NatKind) -> Iterator[tuple[dict[str, Node], NatNamespace]]:
     nodes, emulator = connect("inside", "a", "b")
     yield nodes, behind_nat(nodes["inside"], kind)
     emulator.stop()
 
 
-def behind_nat(node: Node, kind: NatKind) -> Behind:
-    async def while_an_event_loop_runs() -> Behind:
+def behind_nat(node: Node, kind: NatKind) -> NatNamespace:
+    async def while_an_event_loop_runs() -> NatNamespace:
         return put_behind_nat(node, kind)
 
     return asyncio.run(while_an_event_loop_runs())

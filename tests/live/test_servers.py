@@ -18,15 +18,15 @@ from live_tests import as_ordinary_user
 from parts import LAB
 from small_network import connect
 
-from rtclab.backend.live.janus import JanusServer
-from rtclab.backend.live.namespaces import (
+from rtclab.backend.live.lab.namespaces import (
     NAMESPACES,
     LabError,
     call_in_node,
     listen_in_node,
     node_command,
 )
-from rtclab.backend.live.turn import TurnServer
+from rtclab.backend.live.servers.janus import JanusServer
+from rtclab.backend.live.servers.turn import TurnServer
 
 pytestmark = [pytest.mark.live, pytest.mark.needs(*LAB)]
 
@@ -312,7 +312,7 @@ def test_an_ordinary_user_can_start_the_servers(which) -> None:
     call = {"turn": ("allocate", {"right": True, "tcp": False}), "janus": ("talk_to_janus", {"change": {}})}
     function, argument = call[which]
     run = (
-        "from rtclab.backend.live.namespaces import run_in_lab; "
+        "from rtclab.backend.live.lab.namespaces import run_in_lab; "
         f"print(run_in_lab('test_servers:{function}', {argument!r}))"
     )
     environment = {**os.environ, "PYTHONPATH": f"{Path(__file__).parent}:{os.environ.get('PYTHONPATH', '')}"}

@@ -14,9 +14,9 @@ import pytest
 from parts import CALL
 from strange_call import log, page, strange_call
 
-from rtclab.backend.live.clip import prepare_clip
-from rtclab.backend.live.doctor import find_chromium
-from rtclab.backend.live.namespaces import run_in_lab
+from rtclab.backend.live.browsers.launch_options import find_chromium
+from rtclab.backend.live.browsers.video_clip import prepare_clip
+from rtclab.backend.live.lab.namespaces import run_in_lab
 from rtclab.trace import Trace
 from side_by_side import TURNS
 

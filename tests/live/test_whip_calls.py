@@ -19,7 +19,7 @@ from test_forwarding_server import ADDRESS, WAIT_S, Spawned
 
 from rtclab.backend.live import LiveBackend
 from rtclab.backend.live.connections import LiveConnection
-from rtclab.backend.live.whip import SDP, WhipServer
+from rtclab.backend.live.servers.whip import SDP, WhipServer
 from rtclab.errors import CallFailed
 from rtclab.scenario import Scenario
 from rtclab.trace import Trace

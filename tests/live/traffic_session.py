@@ -11,8 +11,9 @@ from subprocess import Popen
 from typing import Any
 
 from rtclab._native import Emulator
-from rtclab.backend.live.namespaces import Emit, Json, create_nodes, node_command
-from rtclab.backend.live.traffic import LiveTraffic
+from rtclab.backend.live.connections import Json
+from rtclab.backend.live.lab.cross_traffic import CrossTraffic
+from rtclab.backend.live.lab.namespaces import Emit, create_nodes, node_command
 
 
 def session(argument: Json, _emit: Emit) -> Json:
@@ -40,7 +41,7 @@ async def _session(argument: Json, addresses: dict[str, str], config: Json) -> J
         started.append(Popen(node_command(node, command), **options))
         return started[-1]
 
-    traffic = LiveTraffic(argument["traffic"], addresses, spawn, Path("/run/traffic"), fail, seed=7)
+    traffic = CrossTraffic(argument["traffic"], addresses, spawn, Path("/run/traffic"), fail, seed=7)
     await traffic.prepare()
     emulator = Emulator(json.dumps(config))
     emulator.start()
@@ -67,5 +68,5 @@ async def _session(argument: Json, addresses: dict[str, str], config: Json) -> J
         "failed": failed.result() if failed.done() else None,
         "ran_until_ns": ran_until_ns,
         "lateness": summary["lateness"],
-        "claimed": [[*address, vars(claim)] for address, claim in traffic.claimed().items()],
+        "port_flows": [[*address, vars(flows)] for address, flows in traffic.port_flows().items()],
     }

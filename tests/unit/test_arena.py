@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import csv
+import json
 import re
-import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -16,27 +15,28 @@ from command_line import Rtclab
 
 import rtclab
 from rtclab._native import CONGESTION_CONTROLS
-from rtclab.arenas import Arena, Case, arena, load_suite, running, write_page
+from rtclab.arenas import Arena, Case, arena, load_suite, running
 from rtclab.arenas.controls import HISTORICAL, choices, default_controls, with_control
 from rtclab.arenas.findings import (
+    COMPARISON,
     FEWEST_CASES,
-    USES,
+    USE_CASES,
     YARDSTICK,
     alike_but_for_the_queue,
     by_queue,
+    comparisons,
     fairness,
     heat_tables,
-    picks,
     rankings,
+    recommendations,
     spreads,
 )
-from rtclab.arenas.measure import measure, recovery_time, seconds_over_budget
 from rtclab.arenas.suite import NAMES, PAIR, TCP, pair
-from rtclab.arenas.values import Values
-from rtclab.arenas.weights import read_weights
+from rtclab.arenas.values import MEASURED, Values
 from rtclab.backend import sim_batch
-from rtclab.backend.sim import SimBackend
+from rtclab.backend.sim import SimBackend, simulate
 from rtclab.errors import BadInput, UnsupportedScenario
+from rtclab.experiment import Condition, Experiment
 from rtclab.metrics import METRICS
 from rtclab.replays.settings import Choice
 from rtclab.report import number
@@ -70,7 +70,7 @@ def ran(tmp_path_factory: pytest.TempPathFactory) -> Arena:
     """Two controls in the short suite, one process."""
     place = tmp_path_factory.mktemp("arena")
     return rtclab.arena(
-        ["goog-cc", "scream"], suite=written(place), into=place / "one", jobs=1, progress=False
+        ["goog-cc", "scream"], suite=written(place), out=place / "one", jobs=1, progress=False
     )
 
 
@@ -83,12 +83,12 @@ def test_all_shipped_suites_have_cases_with_something_under_test() -> None:
     for name in NAMES:
         for case in load_suite(name).cases:
             assert case.tested, f"{name}: {case.name}"
-            assert set(case.uses) <= {use.name for use in USES}
+            assert set(case.uses) <= {use.name for use in USE_CASES}
     for case in load_suite("access").cases:
         assert case.scenario.source, case.name
         assert case.scenario.duration.s <= 60
     counted = [use for case in load_suite("access").cases for use in case.uses]
-    assert all(counted.count(use.name) >= FEWEST_CASES for use in USES)
+    assert all(counted.count(use.name) >= FEWEST_CASES for use in USE_CASES)
 
 
 def test_what_follows_from_a_scenario() -> None:
@@ -140,7 +140,7 @@ def test_the_default_controls_are_all_but_the_historical_ones() -> None:
 
 def test_an_option_that_a_control_does_not_have_is_refused_before_anything_runs(tmp_path: Path) -> None:
     with pytest.raises(BadInput, match=r"narrow with nada,nonsense=1: .*`nada` has no such option"):
-        rtclab.arena(["goog-cc", "nada,nonsense=1"], suite=written(tmp_path), into=tmp_path / "a")
+        rtclab.arena(["goog-cc", "nada,nonsense=1"], suite=written(tmp_path), out=tmp_path / "a")
     assert not (tmp_path / "a").exists()
 
 
@@ -150,77 +150,25 @@ def test_a_participant_with_a_control_of_its_own_is_not_under_test() -> None:
     assert case.tested == ("bob->alice",)
 
 
-def test_values_of_a_repeat_are_right() -> None:
-    """A constant rate above the capacity fills the queue; delay and time over budget follow."""
-    scenario = Scenario.load("access/dsl", {"congestion_control.name": "fixed", "duration": "20 s"})
-    trace = rtclab.simulate(scenario)
-    found = {(one.metric, one.flow): one.value for one in measure(trace, ())}
-    flow = "alice->bob"
-    # The queue of 600 ms is full, but for the time in which it fills.
-    assert 500 < found["queue_50", flow] <= 605
-    p95 = METRICS["queuing_delay_p95"].function(trace, flow)
-    assert found["queue_95", flow] == pytest.approx(p95, abs=0.2)
-    assert found["over_budget", flow] > 90
-    assert found["in_time_100", flow] < found["in_time_300", flow] + 1e-9 < 20
-    assert found["end", flow] == 20
-    begin_s, over = seconds_over_budget(trace, flow)
-    assert begin_s.size == over.size == 18  # without the first second and the last
-    assert found["late_rate", flow] == pytest.approx(1000, rel=0.03)
-
-
-def test_in_time_does_not_count_seconds_of_heavy_loss() -> None:
-    """A policer drops half of what `fixed` sends. What arrives is never late, and of no use."""
-    scenario = Scenario.load("access/policer", {"congestion_control.name": "fixed", "duration": "20 s"})
-    found = {(one.metric, one.flow): one.value for one in measure(rtclab.simulate(scenario), ())}
-    assert found["queuing_delay_p95", "alice->bob"] < 100
-    assert found["packet_loss", "alice->bob"] > 40
-    assert found["in_time_100", "alice->bob"] < 20
-
-
-def test_recovery_counts_from_a_fall_of_the_capacity_to_the_last_late_second() -> None:
-    scenario = Scenario.load("access/l4s-drop", {"congestion_control.name": "goog-cc"})
-    trace = rtclab.simulate(scenario)
-    at_s = np.arange(1.0, 59.0)
-    over = np.zeros(at_s.size)
-    over[(at_s >= 21) & (at_s < 25)] = 1
-    over[at_s == 50] = 1  # after the capacity has risen again
-    assert recovery_time(trace, "alice->bob", at_s, over) == 5
-    assert recovery_time(trace, "alice->bob", at_s, np.zeros(at_s.size)) == 0
-    assert np.isnan(recovery_time(trace, "bob->alice", at_s, over))
-
-
-def test_repeats_that_share_tables_have_the_values_that_each_has_alone() -> None:
-    scenario = Scenario.load("access/download", {"record": "seconds", "duration": "50 s"})
-    seeds = [scenario.seed_of(repeat) for repeat in range(2)]
-    alone = [rtclab.simulate(scenario, repeat) for repeat in range(2)]
-    for single, shared in zip(alone, rtclab.simulate_together([(scenario, seeds)]), strict=True):
-        expected = {(one.metric, one.flow): one.value for one in measure(single, ())}
-        found = {(one.metric, one.flow.partition(":")[2]): one.value for one in measure(shared, ())}
-        assert found == pytest.approx(expected, nan_ok=True)
-        assert 0 < expected["share_against_tcp_20s", "bob->alice"] < 50
-
-
 def test_the_page_and_the_tables_have_the_same_bytes_with_two_processes(ran: Arena, tmp_path: Path) -> None:
-    again = rtclab.arena(
-        ["goog-cc", "scream"], suite=ran.suite, into=tmp_path / "two", jobs=2, progress=False
-    )
+    again = rtclab.arena(["goog-cc", "scream"], suite=ran.suite, out=tmp_path / "two", jobs=2, progress=False)
     for name in ("arena.html", "arena.csv", "arena-pairs.csv"):
         assert (again.path / name).read_bytes() == (ran.path / name).read_bytes(), name
 
 
 def test_a_further_control_runs_alone_and_a_complete_arena_runs_nothing(ran: Arena, tmp_path: Path) -> None:
     def run(*controls: str) -> tuple[Arena, int]:
-        found = rtclab.arena(controls, suite=ran.suite, into=tmp_path / "grown", jobs=1, progress=False)
-        return found, found.results["sim"]._store.outcomes().height
+        found = rtclab.arena(controls, suite=ran.suite, out=tmp_path / "grown", jobs=1, progress=False)
+        return found, found.results._store.outcomes().height
 
     first, count = run("goog-cc")
     # Three cases and the pairings with itself and three of TCP, twice.
     assert count == 2 * (3 + 4)
     page = first.page.read_bytes()
-    notes = len(first.results["sim"]._store.events())
+    notes = len(first.results._store.events())
     _, count = run("goog-cc")
     assert count == 2 * (3 + 4)
-    assert len(first.results["sim"]._store.events()) == notes
+    assert len(first.results._store.events()) == notes
     assert first.page.read_bytes() == page
     both, count = run("goog-cc", "scream")
     # The other control's cases, its pairings, and the pair of both.
@@ -245,11 +193,11 @@ def nada_fails(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_a_command_with_fewer_repeats_has_the_page_of_these(ran: Arena, tmp_path: Path) -> None:
     options = {"suite": ran.suite, "jobs": 1, "progress": False}
-    first = rtclab.arena(["goog-cc"], repeats=1, into=tmp_path / "few", **options)
+    first = rtclab.arena(["goog-cc"], repeats=1, out=tmp_path / "few", **options)
     page = first.page.read_bytes()
-    rtclab.arena(["goog-cc"], repeats=2, into=tmp_path / "few", **options)
+    rtclab.arena(["goog-cc"], repeats=2, out=tmp_path / "few", **options)
     assert first.page.read_bytes() != page
-    again = rtclab.arena(["goog-cc"], repeats=1, into=tmp_path / "few", **options)
+    again = rtclab.arena(["goog-cc"], repeats=1, out=tmp_path / "few", **options)
     assert again.page.read_bytes() == page
     assert again.values.rows["repeat"].to_list() == [0, 0, 0]
 
@@ -257,7 +205,7 @@ def test_a_command_with_fewer_repeats_has_the_page_of_these(ran: Arena, tmp_path
 @pytest.mark.usefixtures("nada_fails")
 def test_a_control_that_fails_is_shown_with_its_reason_and_the_others_stay(tmp_path: Path) -> None:
     found = rtclab.arena(
-        ["goog-cc", "nada"], suite=written(tmp_path), into=tmp_path / "a", jobs=1, progress=False
+        ["goog-cc", "nada"], suite=written(tmp_path), out=tmp_path / "a", jobs=1, progress=False
     )
     assert found.failed
     failures = found.values.failures()
@@ -270,7 +218,7 @@ def test_a_control_that_fails_is_shown_with_its_reason_and_the_others_stay(tmp_p
     assert len(cases) == 3
     assert not np.isnan(known[0]).any()
     assert np.isnan(known[1]).all()
-    for pick in picks(found.values):
+    for pick in recommendations(found.values):
         assert pick.winner is None or pick.winner.second is None
 
 
@@ -310,9 +258,9 @@ def test_a_control_does_not_win_by_failing_in_its_bad_repeats(
     )
     (tmp_path / "suite.toml").write_text(f'duration = "5 s"\npairings = false\n{"".join(cases)}')
     names = [f"luck.py:{name}" for name in ("Steady", "Honest", "Brittle")]
-    told = rtclab("arena", *names, "--suite", "suite.toml", "--repeats", "4", "--jobs", "1", "--into", "a")
+    told = rtclab("arena", *names, "--suite", "suite.toml", "--repeats", "4", "--jobs", "1", "--out", "a")
     assert told.status == 1
-    found = arena(names, suite="suite.toml", repeats=4, jobs=1, into="a", progress=False)
+    found = arena(names, suite="suite.toml", repeats=4, jobs=1, out="a", progress=False)
     failed = found.values.failures()
     assert set(failed["control"]) == {names[2]}
     assert 0 < failed["repeats"].sum() < 4 * failed.height  # some repeats survive
@@ -321,7 +269,7 @@ def test_a_control_does_not_win_by_failing_in_its_bad_repeats(
     assert isinstance(survivors, float)
     assert isinstance(steady, float)
     assert survivors > steady
-    video = picks(found.values)[0]
+    video = recommendations(found.values)[0]
     assert video.winner is not None
     assert found.values.controls[video.winner.control] == names[0]
     assert f"Not compared: {names[2]} failed in {failed.height} of {FEWEST_CASES} cases." in told.out
@@ -361,26 +309,26 @@ def test_what_finished_repeats_say_is_on_the_page_and_in_the_terminal(
     monkeypatch.chdir(tmp_path)
     (tmp_path / "low.py").write_text("class Low:\n    def on_feedback(self, now, feedback): return 1.5\n")
     file = written(tmp_path)
-    told = rtclab("arena", "low.py:Low", "--suite", str(file), "--jobs", "1", "--repeats", "1", "--into", "a")
+    told = rtclab("arena", "low.py:Low", "--suite", str(file), "--jobs", "1", "--repeats", "1", "--out", "a")
     assert told.status == 0
     assert "low.py:Low, 3 cases: on " in told.err
     assert "rates are in bit/s" in told.err
-    assert "rates are in bit/s" in (tmp_path / "a" / "arena.html").read_text()
+    assert "rates are in bit/s" in (tmp_path / "a" / "arena-short" / "arena.html").read_text()
 
 
 @pytest.mark.usefixtures("nada_fails")
 def test_the_command_prints_the_page_and_says_by_its_status_whether_a_control_failed(
     rtclab: Rtclab, tmp_path: Path
 ) -> None:
-    file, into = written(tmp_path), tmp_path / "cli"
-    options = ["--suite", str(file), "--into", str(into), "--jobs", "1", "--repeats", "1"]
+    file, out = written(tmp_path), tmp_path / "cli"
+    options = ["--suite", str(file), "--out", str(out), "--jobs", "1", "--repeats", "1"]
     done = rtclab("arena", "goog-cc", "--quiet", *options)
-    assert (done.status, done.out.strip()) == (0, str(into / "arena.html"))
+    assert (done.status, done.out.strip()) == (0, str(out / "arena-short" / "arena.html"))
     failed = rtclab("arena", "goog-cc", "nada", *options)
     assert failed.status == 1
     assert f"failed: nada in l4s: {REASON}" in failed.err
-    assert failed.out.strip().endswith(str(into / "arena.html"))
-    rows = list(csv.DictReader((into / "arena.csv").open()))
+    assert failed.out.strip().endswith(str(out / "arena-short" / "arena.html"))
+    rows = list(csv.DictReader((out / "arena-short" / "arena.csv").open()))
     assert [row["status"] for row in rows if row["control"] == "goog-cc"] == ["finished"] * 3
 
 
@@ -402,7 +350,6 @@ def test_the_page_has_all_parts_and_nothing_of_this_machine(ran: Arena) -> None:
     assert "Only one backend has run" in text
     assert "No case of this suite says something about it." in text  # nobody shares a screen
     assert str(ran.path) not in text
-    assert "Weighted score" not in text
     assert "rtclab run access/dsl" not in text  # its duration is another one
     assert f"rtclab arena goog-cc scream --suite {ran.suite.name} --repeats 2" in text
 
@@ -425,7 +372,7 @@ def test_simulated_and_live_values_are_side_by_side_and_what_live_cannot_run_is_
 ) -> None:
     text = SHORT.replace('scenario = "access/dsl"', 'scenario = "access/dsl"\nset = { audio = false }')
     file = written(tmp_path, "pairings = false\n" + text)
-    options = {"suite": file, "into": tmp_path / "both", "progress": False, "repeats": 1}
+    options = {"suite": file, "out": tmp_path / "both", "progress": False, "repeats": 1}
     rtclab.arena(["goog-cc"], jobs=1, **options)
     monkeypatch.setattr(running, "backend_of", lambda name: PretendedLive())
     found = rtclab.arena(["goog-cc"], backend="live", **options)
@@ -434,7 +381,8 @@ def test_simulated_and_live_values_are_side_by_side_and_what_live_cannot_run_is_
     assert "l4s with goog-cc: audio: no microphone" in page
     # The same seed, so the same value.
     known, cases = found.values.of("rate_attained")
-    simulated, _ = found.values_of("sim").of("rate_attained", cases)
+    assert found.other_values is not None
+    simulated, _ = found.other_values.of("rate_attained", cases)
     assert [case.name for case in cases] == ["narrow"]
     assert known.tolist() == simulated.tolist()
     told = number(float(known[0, 0, 0]))
@@ -443,29 +391,16 @@ def test_simulated_and_live_values_are_side_by_side_and_what_live_cannot_run_is_
         in page
     )
     assert "Only one backend" not in page
+    assert (found.path.name, found.other_values.cases) == ("arena-short-live", found.values.cases)
     assert (found.path / "arena.csv").is_file()
-    assert (found.path / "arena-live.csv").is_file()
-
-
-def test_what_else_is_imported_does_not_make_values_old() -> None:
-    """Commands and workers import different parts of rtclab, and must agree about what is measured."""
-    digest = (
-        "from rtclab.arenas.measure import measure; from rtclab.experiment import Definitions;"
-        "print(Definitions('rtclab.arenas.measure:measure').digest(['1']))"
-    )
-    found = [
-        subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
-        for code in (digest, f"import rtclab.arenas.page, rtclab.cli.running; {digest}")
-    ]
-    assert found[0] == found[1] != ""
 
 
 def test_traces_of_first_repeats_are_kept_and_linked(tmp_path: Path) -> None:
     text = "pairings = false\n" + SHORT
-    options = {"suite": written(tmp_path, text), "into": tmp_path / "a", "jobs": 1, "progress": False}
+    options = {"suite": written(tmp_path, text), "out": tmp_path / "a", "jobs": 1, "progress": False}
     without = rtclab.arena(["goog-cc"], **options)
     found = rtclab.arena(["goog-cc"], traces=True, **options)
-    links = re.findall(r'<a href="(sim/[^"]+)/">', found.page.read_text())
+    links = re.findall(r'<a href="(conditions/[^"]+)/">', found.page.read_text())
     assert links
     assert all((found.path / link / "manifest.json").is_file() for link in links)
     assert len(list(found.path.rglob("manifest.json"))) == 3
@@ -473,30 +408,85 @@ def test_traces_of_first_repeats_are_kept_and_linked(tmp_path: Path) -> None:
     assert found.values.rows.equals(without.values.rows)
 
 
-def test_weights_are_asked_for_and_shown(ran: Arena, tmp_path: Path) -> None:
-    weights = tmp_path / "weights.toml"
-    weights.write_text("queuing_delay_p95 = 2\nrate_attained = 1\n")
-    assert read_weights(weights) == read_weights("rate_attained=1,queuing_delay_p95=2")
-    weighted = Arena(
-        tmp_path, ran.suite, ran.controls, "sim", 2, ran.results, read_weights("rate_attained=1"), False
+def test_the_directory_is_an_experiment_with_the_fields_case_and_control(ran: Arena, rtclab: Rtclab) -> None:
+    assert ran.results.fields == ["case", "control"]
+    assert ran.results.where(case="narrow", control="scream").conditions == ["narrow with scream"]
+    assert (
+        rtclab("runs", "--out", str(ran.path.parent), "--csv")
+        .out.splitlines()[1]
+        .startswith("arena-short,sim")
     )
-    assert "Asked for with these weights: Rate attained 1." in write_page(weighted).read_text()
+    options = ["arena-short", "--out", str(ran.path.parent), "--by", "control", "--where", "case=narrow"]
+    rows = list(
+        csv.DictReader(rtclab("measure", *options, "--metric", "in_time_100", "--csv").out.splitlines())
+    )
+    own = {row["control"]: float(row["mean"]) for row in rows if row["flow"] == "alice->bob"}
+    assert own.keys() == {"goog-cc", "scream"}
+    # The narrow path is the bottleneck: what is used in time is the rate attained by packets in time.
+    means = ran.values.rows.filter(case="narrow").group_by("control").agg(pl.selectors.float().mean())
+    for row in means.iter_rows(named=True):
+        assert row["in_time_100"] == pytest.approx(row["rate_attained"] * own[row["control"]] / 100, rel=0.01)
+    assert set(ran.results.metrics()["metric"].unique()) <= set(MEASURED)
 
 
-@pytest.mark.parametrize(
-    ("given", "message"),
-    [
-        ("rate_attained", "weights: cannot read `rate_attained`; expected NAME=NUMBER"),
-        ("speed=1", "weights: no value `speed`; expected rate_attained"),
-        ("rate_attained=0", "weights: rate_attained: got `0.0`; expected a number above 0"),
-        ("rate_attained=nan", "weights: rate_attained: got `nan`"),
-        ({}, "weights: no weight"),
-        ("missing.toml", "missing.toml: No such file"),
-    ],
-)
-def test_bad_weights_are_refused(given: object, message: str) -> None:
-    with pytest.raises(BadInput, match=re.escape(message)):
-        read_weights(given)  # type: ignore[arg-type]
+def test_a_part_of_the_time_is_measured_ranked_and_said(rtclab: Rtclab, tmp_path: Path) -> None:
+    options = ["--suite", str(written(tmp_path)), "--out", str(tmp_path), "--jobs", "1", "--from", "5s"]
+    told = rtclab("arena", "goog-cc", "scream", *options)
+    assert told.out.startswith("arena-short-from-5s: measured from 5 s on\n")
+    found = arena(
+        ["goog-cc", "scream"], suite=tmp_path / "short.toml", begin=5, out=tmp_path, jobs=1, progress=False
+    )
+    assert found.window == (5.0, None)
+    text = found.page.read_text()
+    assert "Everything on this page is from 5 s on of each repeat." in text
+    assert "--from 5s</dd>" in text
+    rows = list(csv.DictReader((found.path / "arena.csv").open()))
+    assert {(row["from_s"], row["to_s"]) for row in rows} == {("5.0", "")}
+    # The same as of traces over that time.
+    narrow = found.results.where(case="narrow", control="goog-cc").metrics(flows="alice->bob")
+    scenario = {one.name: one for one in found.suite.cases}["narrow"].scenario
+    trace = simulate(with_control(scenario, Choice.parse("goog-cc")), 0).between(5)
+    for name in ("queuing_delay_p95", "in_time_100", "over_budget", "receiving_rate", "late_rate"):
+        value = narrow.filter(metric=name, repeat=0)["value"].item()
+        assert value == METRICS[name].function(trace, "alice->bob"), name
+    with pytest.raises(BadInput, match="nothing to measure from 30 s on: the run ends at 20 s"):
+        arena(["goog-cc"], suite=tmp_path / "short.toml", begin=30, out=tmp_path)
+
+
+def test_rows_say_where_one_control_is_better_than_another(ran: Arena, rtclab: Rtclab) -> None:
+    rows = comparisons(ran.values)
+    assert rows.schema == COMPARISON
+    for row in rows.iter_rows(named=True):
+        assert row["difference"] == pytest.approx(row["new"] - row["base"])
+        assert row["verdict"] == "too few cases to tell"
+        known = (
+            row["difference_low"] <= row["difference"] <= row["difference_high"] if row["use"] else row["p"]
+        )
+        assert known, row
+    options = ["--suite", ran.suite.name, "--out", str(ran.path.parent), "--jobs", "1"]
+    assert rtclab("arena", "goog-cc", "scream", "--csv", *options).out == rows.write_csv()
+    told = json.loads(rtclab("arena", "goog-cc", "scream", "--json", *options).out)
+    assert told["page"] == str(ran.page)
+    assert [one["pick"] for one in told["picks"]] == [None] * len(USE_CASES)
+    assert len(told["comparisons"]) == rows.height
+
+
+def test_conditions_of_an_experiment_have_the_same_fields() -> None:
+    call = Scenario.load("first-call")
+    for given, message in (
+        ({"a": Condition(call, fields={"x": "1"}), "b": call}, "b: got the fields ``; expected those of the"),
+        ({"a": Condition(call, fields={"repeat": "1"})}, "a: a field cannot be named `repeat`"),
+    ):
+        with pytest.raises(BadInput, match=message):
+            Experiment(given)
+
+
+def test_names_of_earlier_versions_are_named() -> None:
+    with pytest.raises(BadInput, match="into: an argument of an earlier version") as caught:
+        rtclab.arena(["goog-cc"], into="a")
+    assert caught.value.hint == "name the directory of all runs: out"
+    with pytest.raises(BadInput, match="weights: an argument of an earlier version"):
+        rtclab.arena(["goog-cc"], weights="rate_attained=1")
 
 
 @pytest.mark.parametrize(
@@ -505,7 +495,7 @@ def test_bad_weights_are_refused(given: object, message: str) -> None:
         ("", "short.toml: cases: missing"),
         ("[cases]", "short.toml: cases"),
         ("[cases.a]", "short.toml: cases.a.scenario: missing"),
-        ('[cases.a]\nscenario = "acces/dsl"', "cases.a.scenario: no scenario `acces/dsl`: neither a shipped"),
+        ('[cases.a]\nscenario = "acces/dsl"', "cases.a: no scenario `acces/dsl`: neither a shipped"),
         ('[cases.a]\nscenario = "access/dsl"\nuse = ["x"]', "cases.a.use"),
         ('[cases.a]\nscenario = "access/dsl"\nuses = ["x"]', "cases.a.uses.0"),
         (
@@ -516,6 +506,7 @@ def test_bad_weights_are_refused(given: object, message: str) -> None:
         ('repeats = 0\n[cases.a]\nscenario = "access/dsl"', "short.toml: repeats"),
         ("cases = 3", "short.toml: cases"),
         ('[cases.a]\nscenario = "access/dsl"\nset = { video = false, audio = false }', "cases.a"),
+        ('[cases."beside nada"]\nscenario = "access/dsl"', "cases.beside nada: names of pairings begin with"),
         ("[cases.a", "short.toml"),
     ],
 )

@@ -112,11 +112,6 @@ def cases(run: rtclab.Results, swept: rtclab.Results, place: Path) -> dict[str, 
 
         return [*choices(controls)]
 
-    def weighted(weights: Any) -> object:
-        from rtclab.arenas.weights import read_weights
-
-        return read_weights(weights)
-
     return {
         "run(set)": Case(
             lambda given: rtclab.run("first-call", set=given, **short).scenario, change, None, nothing_changes
@@ -143,7 +138,6 @@ def cases(run: rtclab.Results, swept: rtclab.Results, place: Path) -> dict[str, 
         "scenario_from(names)": Case(lambda given: rtclab.scenario_from(capture, names=given)),
         "link(command)": Case(rtclab.link),
         "arena(controls)": Case(in_arena, "goog-cc", None, all_of_them),
-        "arena(weights)": Case(weighted),
         "simulate_together(scenarios)": Case(rtclab.simulate_together),
         "Comparison.__init__(runs)": Case(rtclab.Comparison),
         "Comparison.__init__(metrics)": Case(
@@ -170,6 +164,7 @@ def cases(run: rtclab.Results, swept: rtclab.Results, place: Path) -> dict[str, 
         "Condition.__init__(draws)": Case(
             lambda given: Condition(loaded, draws=given).settings, None, None, "nothing is drawn"
         ),
+        "Condition.__init__(fields)": Case(lambda given: Condition(loaded, fields=given).settings),
         "Experiment.__init__(metrics)": Case(
             lambda given: rtclab.Experiment([loaded], metrics=given).about.metrics, "rtt"
         ),
@@ -188,6 +183,9 @@ def cases(run: rtclab.Results, swept: rtclab.Results, place: Path) -> dict[str, 
             lambda given: swept[given].conditions, "link.up.loss = 0 %, link.up.delay = 10 ms"
         ),
         "Results.metrics(metrics)": Case(lambda given: run.metrics(metrics=given), "rtt"),
+        "Results.export(metrics)": Case(
+            lambda given: pl.read_csv(run.export(place / "values.csv", metrics=given)), "rtt"
+        ),
         "Results.summary(metrics)": Case(lambda given: run.summary(metrics=given), "rtt"),
         "Results.summary(by)": Case(lambda given: swept.summary(by=given), "link.up.loss"),
         "Results.plot(average)": Case(

@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from rtclab import bench
+from tools import bench
 
 
 def test_each_figure_is_printed_before_the_next_one_is_measured(

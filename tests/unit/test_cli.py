@@ -27,7 +27,7 @@ from stub_backend import StubBackend
 from rtclab import _native
 from rtclab import backend as backends
 from rtclab.backend import taking_turns
-from rtclab.backend.live import link
+from rtclab.backend.live.lab import link
 from rtclab.cli import running, tables
 from rtclab.cli.tables import MOST_FLOWS, number, show_metrics
 from rtclab.errors import BadInput
@@ -84,7 +84,9 @@ def test_list_shows_every_shipped_scenario_with_its_title(rtclab: Rtclab) -> Non
     names = [entry["name"] for entry in json.loads(rtclab("list", "--json").out)]
     assert names[0] == "first-call"
     assert "examples/sfu" in names
-    listed = rtclab("list", "--all").out
+    assert pl.read_csv(rtclab("list", "--csv").out.encode())["name"].to_list() == names
+    folders = dict.fromkeys(name.rpartition("/")[0] for name in names if "/" in name)
+    listed = result.out + rtclab("list", *folders).out
     assert [name for name in names if f"\n{name} " not in listed] == []
 
 
@@ -96,7 +98,7 @@ def test_list_begins_with_the_examples(rtclab: Rtclab) -> None:
 
 def test_list_fits_a_terminal_of_80_columns(rtclab: Rtclab, monkeypatch: pytest.MonkeyPatch) -> None:
     terminal(monkeypatch, 80)
-    for arguments in (["list"], ["list", "--all"], ["list", "--controls"]):
+    for arguments in (["list"], ["list", "--controls"]):
         printed = re.sub(r"\x1b\[[0-9;]*m", "", rtclab(*arguments).out)
         assert max(map(len, printed.splitlines())) <= 80, arguments
     refused = rtclab("list", "exampels")
@@ -225,21 +227,21 @@ def test_delete_takes_all_runs_or_none(rtclab: Rtclab, stub: StubBackend) -> Non
     assert [row["name"] for row in json.loads(rtclab("runs", "--json").out)] == ["first-call-stub-2"]
 
 
-def test_arenas_are_listed_opened_and_deleted_as_runs_are(rtclab: Rtclab, stub: StubBackend) -> None:
+def test_runs_one_level_below_are_listed_opened_and_deleted(rtclab: Rtclab, stub: StubBackend) -> None:
     call = Scenario.load("first-call", {"duration": "2 s", "repeats": 1})
     for name in ("one", "two"):
-        Experiment({"a": call}, backend=stub).run(into=f"runs/arena-{name}/stub", progress=False)
+        Experiment({"a": call}, backend=stub).run(into=f"runs/of-{name}/stub", progress=False)
     rtclab(*STUB_RUN)
     os.utime("runs/first-call-stub-1/results.sqlite", ns=(1, 1))
-    names = ["first-call-stub-1", "arena-one/stub", "arena-two/stub"]
+    names = ["first-call-stub-1", "of-one/stub", "of-two/stub"]
     assert [row["name"] for row in json.loads(rtclab("runs", "--json").out)] == names
-    assert rtclab("show", "latest", "--json").out == rtclab("show", "arena-two/stub", "--json").out
-    assert "did you mean `arena-two/stub`?" in rtclab("measure", "arena-too/stub").err
-    assert rtclab("delete", "runs", "--yes").err.startswith("delete: `runs` has no results")
-    with only_writer(Path("runs/arena-one/stub")):
-        assert "process" in rtclab("delete", "arena-one", "--yes").err
-    assert rtclab("delete", "arena-one", "latest", "--yes").out == (
-        "deleted runs/arena-one\ndeleted runs/arena-two/stub\n"
+    assert rtclab("show", "latest", "--json").out == rtclab("show", "of-two/stub", "--json").out
+    assert "did you mean `of-two/stub`?" in rtclab("measure", "of-too/stub").err
+    assert rtclab("delete", "of-one", "--yes").err.startswith("delete: `of-one` has no results")
+    with only_writer(Path("runs/of-one/stub")):
+        assert "process" in rtclab("delete", "of-one/stub", "--yes").err
+    assert rtclab("delete", "of-one/stub", "latest", "--yes").out == (
+        "deleted runs/of-one/stub\ndeleted runs/of-two/stub\n"
     )
     assert [row["name"] for row in json.loads(rtclab("runs", "--json").out)] == names[:1]
 
@@ -506,9 +508,8 @@ def test_names_of_scenarios_are_never_truncated(rtclab: Rtclab, monkeypatch: pyt
     monkeypatch.setattr(Console, "is_terminal", True)
     for columns in (80, 200):
         monkeypatch.setenv("COLUMNS", str(columns))
-        listed = rtclab("list", "--all").out
+        listed = rtclab("list", longest.rpartition("/")[0]).out
         assert f"\n{longest} " in listed
-        assert ("Iqbal" in listed) == (columns == 200)  # a source: where there is room
 
 
 CONFERENCE = """
@@ -768,6 +769,90 @@ def test_measure_and_report_take_a_sweep_as_they_take_a_run(rtclab: Rtclab) -> N
     refused = rtclab("measure", "latest", "--from", "1s")
     assert refused.status == 2
     assert refused.err.startswith("first-call-sweep-1 kept no traces, so only its own time can be measured\n")
+
+
+SWEEP = ("sweep", "first-call", "--vary", "link.up.loss=0 %,20 %", "--duration", "5s", "--repeats", "2")
+
+
+def test_limits_are_checked_in_each_condition_of_a_sweep(rtclab: Rtclab) -> None:
+    limits = ("--assert", "packet_loss of alice->bob < 5 %", "--assert", "rtt < 1 s")
+    broken = r"FAILED: link.up.loss = 20 %: packet_loss of alice->bob < 5 %: [0-9.]+ %, .* in 2 of 2 repeats"
+    swept = rtclab(*SWEEP, "--no-report", *limits)
+    assert swept.status == 1
+    assert re.search(broken, swept.out)
+    assert "\nholds: packet_loss of alice->bob < 5 %, in 1 of 2 conditions\n" in swept.out
+    assert "\nholds: rtt < 1 s, in 2 of 2 conditions\n" in swept.out
+    measured = rtclab("measure", "latest", *limits)
+    assert (measured.status, re.findall(broken, measured.out)) == (1, re.findall(broken, swept.out))
+    quiet = rtclab("measure", "latest", "-q", *limits)
+    assert (quiet.status, quiet.out) == (1, "")
+    assert re.fullmatch(broken + "\n", quiet.err)
+    for wanted, status in (("link.up.loss=0 %", 0), ("link.up.loss=20 %", 1)):
+        answer = rtclab("measure", "latest", "--where", wanted, "--json", *limits)
+        checks = json.loads(answer.out)["limits"]
+        assert (answer.status, any(one["fails"] for one in checks)) == (status, status == 1)
+    assert rtclab("measure", "latest", "--assert", "rtt < 1 s").status == 0
+    for command in (("measure", "latest"), SWEEP):
+        for limit, message in (
+            ("rt < 1 s", "no metric `rt`"),
+            ("rtt of bob->eve < 1 s", "no flow `bob->eve`"),
+        ):
+            refused = rtclab(*command, "--assert", limit)
+            assert (refused.status, message in refused.err) == (2, True)
+
+
+def test_values_of_repeats_are_exported(rtclab: Rtclab, stub: StubBackend) -> None:
+    stub.failing = {1}
+    rtclab(*SWEEP, "--no-report")
+    for file in ("values.csv", "deep/values.parquet"):
+        assert rtclab("export", "latest", file) == (0, f"{file}\n", "")
+    table = pl.read_csv("values.csv", infer_schema_length=None)
+    assert table.equals(pl.read_parquet("deep/values.parquet"))
+    assert table.columns[:7] == [
+        *("condition", "link.up.loss", "link.up.loss_percent", "repeat", "seed", "status", "reason"),
+    ]
+    of_one = ("export", "latest", "--metric", "sending_rate", "--where", "link.up.loss=20 %")
+    printed = pl.read_csv(rtclab(*of_one, "--flow", "alice->bob").out.encode())
+    assert printed["link.up.loss"].unique().to_list() == ["20 %"]
+    assert printed.select("repeat", "status", "value").rows() == [(0, "finished", 800.0), (1, "failed", None)]
+    answer = json.loads(rtclab(*of_one, "--flow", "alice->bob", "--json").out)
+    assert [row["value"] for row in answer["values"]] == [800.0, None]
+    refused = rtclab("export", "latest", "values.xlsx")
+    message = "export: `values.xlsx`: expected a name that ends in .csv or .parquet\n"
+    assert (refused.status, refused.err) == (2, message)
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        STUB_RUN,
+        (*SWEEP, "--no-report"),
+        ("metrics",),
+        ("list",),
+        ("list", "--controls"),
+        ("runs",),
+        ("gate", "suite.toml"),
+    ],
+    ids=" ".join,
+)
+def test_tables_are_printed_as_csv(rtclab: Rtclab, stub: StubBackend, command: tuple[str, ...]) -> None:
+    suite = 'repeats = 2\nlimits = ["sending_rate > 1 kbit/s"]\n[scenarios.a]\nscenario = "first-call"\n'
+    Path("suite.toml").write_text(suite)
+    rtclab(*STUB_RUN)
+    printed = rtclab(*command, "--csv")
+    assert printed.status == 0
+    assert pl.read_csv(printed.out.encode()).height > 0
+
+
+def test_quiet_commands_print_what_fails(rtclab: Rtclab, stub: StubBackend) -> None:
+    suite = 'repeats = 2\nlimits = ["sending_rate > 9 Mbit/s"]\n[scenarios.a]\nscenario = "first-call"\n'
+    Path("suite.toml").write_text(suite)
+    failed = rtclab("gate", "suite.toml", "-q")
+    assert failed.status == 1
+    *sentences, verdict = failed.out.splitlines()
+    assert len(sentences) == 2
+    assert sentences[0].startswith("a: sending_rate > 9 Mbit/s: 800.0 kbit/s for alice->bob, ")
+    assert verdict == "suite failed: 1 of 1 check, in 1 of 1 scenario"
 
 
 def test_runs_of_different_lengths_are_compared_to_the_end_of_each(rtclab: Rtclab, stub: StubBackend) -> None:

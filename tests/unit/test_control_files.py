@@ -240,7 +240,7 @@ def test_new_weights_give_new_results_by_every_door(place: Path, capsys: pytest.
     rtclab.gate("gate.toml", update_baseline="the first", progress=False)
 
     def arena() -> pl.DataFrame:
-        found = rtclab.arena([name, "goog-cc"], suite="suite.toml", into="a", jobs=1, progress=False)
+        found = rtclab.arena([name, "goog-cc"], suite="suite.toml", out="a", jobs=1, progress=False)
         return found.values.rows
 
     before = arena()
@@ -302,7 +302,7 @@ COMMANDS = {
         *("sweep", "first-call", "--vary", "control=goog-cc,policy.py:Policy"),
         *("--duration", "3s", "--repeats", "1"),
     ],
-    "arena": ["arena", "policy.py:Policy", "goog-cc", "--suite", "suite.toml", "--into", "a", "--jobs", "1"],
+    "arena": ["arena", "policy.py:Policy", "goog-cc", "--suite", "suite.toml", "--out", "a", "--jobs", "1"],
 }
 
 

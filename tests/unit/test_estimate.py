@@ -19,7 +19,6 @@ from rtclab import Scenario
 from rtclab.cli import main
 from rtclab.errors import BadInput
 from rtclab.estimate import Estimate, call_of, estimate, read_call
-from rtclab.estimate.call import MOST_CAPTURE_BYTES
 from rtclab.estimate.changes import partition
 from rtclab.estimate.findings import Finding
 from rtclab.estimate.fit import fit
@@ -28,6 +27,7 @@ from rtclab.estimate.packets import Packets, with_gaps
 from rtclab.estimate.page import compared
 from rtclab.estimate.path import course_points
 from rtclab.estimate.queue_model import windows_of
+from rtclab.estimate.recorded_call import MOST_CAPTURE_BYTES
 from rtclab.estimate.scenario_text import plain, scenario_name
 from rtclab.metrics import METRICS
 from rtclab.trace import CaptureInfo, Trace
@@ -382,6 +382,10 @@ def test_a_call_without_feedback_invents_nothing(trace: Trace) -> None:
     assert made.scenario.link_of("alice").up.capacity is None
 
 
+def test_a_trace_over_a_part_of_its_time_gives_the_scenario_of_the_whole_call(trace: Trace) -> None:
+    assert call_of(trace.within((2.0, 8.0))).trace.manifest == call_of(trace).trace.manifest
+
+
 def test_a_call_without_media_is_refused(trace: Trace) -> None:
     packets = trace.table("packets").filter(pl.col("protocol") != "rtp")
     with pytest.raises(BadInput, match="no media in the call"):
@@ -424,9 +428,9 @@ def test_the_command_writes_a_scenario_that_runs_and_a_page(
     page = made.with_suffix(".html").read_text()
     assert "The call and its simulations" in page
 
-    assert command("scenario", "from", ALICE, "--scenario", made) == 2
+    assert command("scenario", "from", ALICE, "--toml", made) == 2
     assert "exists already" in capsys.readouterr().err
-    assert command("scenario", "from", ALICE, "--scenario", "b.toml", "--no-report", "--json") == 0
+    assert command("scenario", "from", ALICE, "--toml", "b.toml", "--no-report", "--json") == 0
     told = json.loads(capsys.readouterr().out)
     assert (told["file"], told["page"]) == ("b.toml", None)
     capacity = next(one for one in told["findings"] if one["name"] == "capacity")
@@ -476,12 +480,12 @@ def test_nothing_is_overwritten_and_no_work_is_done_before_that_is_known(
     unread = Path("unread.log")  # the call is not even opened
     from_call = "scenario", "from"
     for options, error in (
-        ((unread, "--scenario", "a.toml", "--page", "theirs.html"), "--page theirs.html: exists already"),
-        ((unread, "--scenario", "theirs.toml"), "--page theirs.html: exists already"),
-        ((unread, "--scenario", "theirs.html", "--no-report"), "--scenario theirs.html: exists already"),
-        (("event-log-alice-bob.log",), "--scenario from-event-log-alice-bob.toml: exists already"),
-        ((unread, "--scenario", "a.html"), "a.html: both the scenario and the page would be written there"),
-        ((unread, "--scenario", "a", "--page", "./a"), "a: both the scenario and the page"),
+        ((unread, "--toml", "a.toml", "--page", "theirs.html"), "--page theirs.html: exists already"),
+        ((unread, "--toml", "theirs.toml"), "--page theirs.html: exists already"),
+        ((unread, "--toml", "theirs.html", "--no-report"), "--toml theirs.html: exists already"),
+        (("event-log-alice-bob.log",), "--toml from-event-log-alice-bob.toml: exists already"),
+        ((unread, "--toml", "a.html"), "a.html: both the scenario and the page would be written there"),
+        ((unread, "--toml", "a", "--page", "./a"), "a: both the scenario and the page"),
     ):
         assert command(*from_call, *options) == 2
         shown = capsys.readouterr()
@@ -499,7 +503,7 @@ def test_without_a_scenario_there_is_no_page(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     Path("file").write_text("")
-    arguments = ALICE, "--simulations", 1, "--scenario", "file/a.toml", "--page", "a.html"
+    arguments = ALICE, "--simulations", 1, "--toml", "file/a.toml", "--page", "a.html"
     assert command("scenario", "from", *arguments) == 2
     assert "file" in capsys.readouterr().err
     assert not Path("a.html").exists()
@@ -602,13 +606,13 @@ def test_a_log_of_days_is_refused_at_once_and_its_parts_are_not(
     late = packets.with_columns(pl.col("sent_ns", "delivered_ns", "dropped_ns") + day_ns - 70 * 10**9)
     about = changed.manifest.model_copy(update={"duration_ns": day_ns, "flows": flows})
     Trace.write(tmp_path / "day", {"packets": pl.concat([packets, late])}, about)
-    assert command("scenario", "from", tmp_path / "day", "--scenario", tmp_path / "a.toml") == 2
+    assert command("scenario", "from", tmp_path / "day", "--toml", tmp_path / "a.toml") == 2
     shown = capsys.readouterr().err
     assert "the call lasts 24 h; expected at most 1 h" in shown
     assert "--from 60s --to 10min" in shown
     part = "--from", "86330s", "--to", "86360s", "--simulations", 1
-    assert command("scenario", "from", tmp_path / "day", *part, "--scenario", tmp_path / "a.toml") == 0
+    assert command("scenario", "from", tmp_path / "day", *part, "--toml", tmp_path / "a.toml") == 0
     assert Scenario.load(tmp_path / "a.toml").duration.s == 30
-    too_long = "--from", "10min", "--to", "90min", "--scenario", tmp_path / "b.toml"
+    too_long = "--from", "10min", "--to", "90min", "--toml", tmp_path / "b.toml"
     assert command("scenario", "from", tmp_path / "day", *too_long) == 2
     assert "the part of the call lasts 1.33 h" in capsys.readouterr().err

@@ -15,7 +15,7 @@ import rtclab
 from rtclab import Trace
 from rtclab.cli import main
 from rtclab.errors import BadInput
-from rtclab.estimate.call import read_call
+from rtclab.estimate.recorded_call import read_call
 
 LOGS = Path(__file__).parent / "event_logs"
 EVENT_LOG = LOGS / "event-log-alice-bob.log"

@@ -23,15 +23,18 @@ from cryptography import x509
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rtclab.backend.live import LiveBackend, check_participant, invited_page
-from rtclab.backend.live.budget import page_budget
-from rtclab.backend.live.certificates import self_signed
+from rtclab.backend.live import LiveBackend
 from rtclab.backend.live.connections import LiveConnection
-from rtclab.backend.live.invited_page import MAX_BODY_BYTES, InvitedPage
-from rtclab.backend.live.invited_reports import Checker, PageClock, Refused, messages
-from rtclab.backend.live.inviting import Invitation, in_words, listening
-from rtclab.backend.live.signalling import SignallingServer
-from rtclab.cli.running import seats_of
+from rtclab.backend.live.records.page_reports import ReportRefused
+from rtclab.backend.live.scenario_checks import check_participant
+from rtclab.backend.live.servers.signalling import SignallingServer
+from rtclab.backend.live.user import invited_page
+from rtclab.backend.live.user.certificates import self_signed
+from rtclab.backend.live.user.invitations import Invitation, in_words, listening
+from rtclab.backend.live.user.invited_page import MAX_BODY_BYTES, InvitedPage
+from rtclab.backend.live.user.invited_reports import PageClock, ReportChecker, messages
+from rtclab.backend.live.user.rate_limit import page_rate_limit
+from rtclab.cli.running import pairs
 from rtclab.errors import BadInput, UnsupportedScenario
 from rtclab.scenario import Scenario
 
@@ -54,9 +57,9 @@ CONNECTIONS = {
 }
 
 
-def checker(ahead_ms: float = 0.0) -> Checker:
+def checker(ahead_ms: float = 0.0) -> ReportChecker:
     """What checks alice's browser, whose clock is ahead."""
-    made = Checker("alice", NODE, CONNECTIONS)
+    made = ReportChecker("alice", NODE, CONNECTIONS)
     question = made.clock.ask(NOW_MS - 10)
     made.report({"type": "clock", "question": question, "at_ms": NOW_MS - 5 + ahead_ms}, NOW_MS)
     return made
@@ -80,11 +83,11 @@ def test_everything_else_is_refused_with_the_addresses_that_there_are(place: str
 
 
 def test_the_options_name_each_participant_once() -> None:
-    assert seats_of(["alice=127.0.0.1:80", "bob"]) == {"alice": "127.0.0.1:80", "bob": ""}
+    assert pairs("--invite", ["alice=127.0.0.1:80"], "A=B") == {"alice": "127.0.0.1:80"}
     with pytest.raises(BadInput, match="alice is given twice"):
-        seats_of(["alice=127.0.0.1", "alice=127.0.0.2"])
+        pairs("--invite", ["alice=127.0.0.1", "alice=127.0.0.2"], "A=B")
     with pytest.raises(BadInput, match="cannot read `=127"):
-        seats_of(["=127.0.0.1"])
+        pairs("--invite", ["=127.0.0.1"], "A=B")
 
 
 def bound() -> set[str]:
@@ -99,11 +102,11 @@ def bound() -> set[str]:
 
 def test_a_seat_is_one_port_of_tcp_and_udp_at_its_address_and_is_closed_at_the_end() -> None:
     with listening([Invitation("alice", "127.0.0.7"), Invitation("bob", "127.0.0.7")]) as places:
-        ports = {place["port"] for place in places.values()}
+        ports = {place.port for place in places.values()}
         assert len(ports) == 2
         assert {int(one.rpartition(":")[2], 16) for one in bound()} == ports
         assert len(bound()) == 4
-        taken = places["alice"]["port"]
+        taken = places["alice"].port
         with (
             pytest.raises(BadInput, match=rf"listen for carol at 127.0.0.7:{taken}: Address already in use"),
             listening([Invitation("carol", "127.0.0.7", taken)]),
@@ -302,13 +305,13 @@ def test_text_cannot_control_the_terminal() -> None:
     ids=str,
 )
 def test_a_report_of_another_shape_or_about_others_is_refused(message: object) -> None:
-    with pytest.raises(Refused):
+    with pytest.raises(ReportRefused):
         checker().report(message, NOW_MS)
 
 
 @pytest.mark.parametrize("body", ["", "{}", "[NaN]", "[" * 100_000, "[1" + "0" * 10_000 + "]", "nul"])
 def test_a_body_that_is_no_list_is_refused(body: str) -> None:
-    with pytest.raises(Refused):
+    with pytest.raises(ReportRefused):
         messages(body)
 
 
@@ -332,7 +335,7 @@ def test_signalling_reaches_only_the_other_end_of_a_connection() -> None:
         {"join": True},
         {"to": "bob"},
     ):
-        with pytest.raises(Refused):
+        with pytest.raises(ReportRefused):
             made.signal(wrong)
 
 
@@ -347,7 +350,7 @@ class Served:
         self.closed = 0
         self.page = InvitedPage(
             "<alice>",
-            Checker("alice", NODE, CONNECTIONS),
+            ReportChecker("alice", NODE, CONNECTIONS),
             signalling,
             on_taken=lambda *taken: self.seen.append(taken),
             on_message=self.seen.append,
@@ -502,14 +505,14 @@ def test_a_flood_is_dropped_and_counted(
 
 
 def test_a_page_reports_in_its_usual_way_without_loss() -> None:
-    budget, began_s = page_budget(), time.monotonic()
+    budget, began_s = page_rate_limit(), time.monotonic()
     # Nineteen connections at 60 frames a second, as soon as a page was held up for four seconds.
     for _ in range(19):
-        assert budget.covers(reports=4, characters=4 * 15_000)
-        assert budget.covers(rows=4 * (60 + 8))
+        assert budget.allows(reports=4, characters=4 * 15_000)
+        assert budget.allows(rows=4 * (60 + 8))
     earned = (time.monotonic() - began_s) * 2000
-    assert not budget.covers(rows=int(10_000 - 19 * 272 + earned + 1000))
-    assert budget.covers(rows=1), "what was refused is not used up"
+    assert not budget.allows(rows=int(10_000 - 19 * 272 + earned + 1000))
+    assert budget.allows(rows=1), "what was refused is not used up"
 
 
 def test_two_tabs_of_the_same_browser_have_one_channel_for_signalling(

@@ -11,8 +11,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from rtclab.backend.live import namespaces
-from rtclab.backend.live.namespaces import LabError, run_in_lab
+from rtclab.backend.live.lab import namespaces
+from rtclab.backend.live.lab.namespaces import LabError, run_in_lab
 
 ANSWER = """
 import json, socket, sys

@@ -11,11 +11,14 @@ from typing import Any
 import pytest
 from scenario_text import scenario
 
-from rtclab.backend.live import doctor, media, speed
-from rtclab.backend.live.browser import BrowserOptions, BrowserProcess
-from rtclab.backend.live.firefox import BROWSERS
+from rtclab.backend.live import doctor
+from rtclab.backend.live.browsers import encoder_speed as speed
+from rtclab.backend.live.browsers import media_files as media
+from rtclab.backend.live.browsers.browser_process import BrowserProcess
+from rtclab.backend.live.browsers.firefox import BROWSERS
+from rtclab.scenario import Browser
 
-OPTIONS: BrowserOptions = {"name": "", "field_trials": "", "encryption": True, "args": ["--own"]}
+OPTIONS = Browser(args=["--own"])
 
 
 def started(
@@ -54,7 +57,7 @@ def test_chromium_is_told_not_to_encrypt(tmp_path: Path) -> None:
         def spawn(*_: Any, **__: Any) -> subprocess.Popen[bytes]:
             raise AssertionError("nothing is started")
 
-        options: BrowserOptions = {**OPTIONS, "encryption": encryption}
+        options = Browser(encryption=encryption)
         return BrowserProcess(name, spawn, tmp_path, lambda _: None)._command("/bin/it", None, None, options)
 
     assert "--disable-webrtc-encryption" in command("plain", encryption=False)

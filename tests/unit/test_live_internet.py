@@ -7,12 +7,13 @@ from pathlib import Path
 
 import pytest
 from scenario_text import error, scenario
-from test_live_carried import ALICE, between, connections, flows, packets
+from test_live_packet_flows import ALICE, between, connections, flows, packets
 
 import rtclab
-from rtclab.backend.live.carried import End, FlowKeys, one_row_each, owned
-from rtclab.backend.live.doctor import SETUP, what_is_missing
-from rtclab.backend.live.internet import PROGRAM, user_space_nat
+from rtclab.backend.live.connections import Endpoint
+from rtclab.backend.live.doctor import SETUP, parts_of, what_is_missing
+from rtclab.backend.live.lab.internet import PROGRAM, user_space_nat
+from rtclab.backend.live.records.packet_flows import FlowKeys, assign_flows, join_relay_legs
 from rtclab.errors import SEE_DOCTOR, BackendUnavailable
 from rtclab.scenario.network import Routes
 
@@ -47,23 +48,25 @@ def test_what_a_page_loads_from_the_host_that_it_calls_belongs_to_no_flow(tmp_pa
     made = connections(tmp_path, "")
     call = replace(made[0], b="internet", flows=("alice->internet", "internet->alice"))
     names = {"10.77.0.2": "alice", "203.0.113.1": "internet"}
-    known = FlowKeys({0: call}, {End("10.77.0.2", ALICE, 0)}, names, {}, {})
+    known = FlowKeys({0: call}, {Endpoint("10.77.0.2", ALICE, 0)}, names, {}, {})
     seen = packets(
         between(("alice", ALICE), ("internet", 3478), 0),
         between(("alice", 33_000), ("internet", 443), 1, protocol="other"),
         between(("internet", 443), ("alice", 33_000), 2, protocol="other"),
         between(("internet", 3478), ("alice", ALICE), 3),
     )
-    assert flows(one_row_each(owned(seen, known))) == ["alice->internet", "internet->alice"]
+    assert flows(join_relay_legs(assign_flows(seen, known))) == ["alice->internet", "internet->alice"]
 
 
 def test_without_the_program_live_calls_with_hosts_outside_say_how_to_get_it(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
-    missing = {check.name: check.hint for check in what_is_missing(internet=True)}
+    missing = {
+        check.name: check.hint for check in what_is_missing(parts_of(scenario(tmp_path, "", INTERNET)))
+    }
     assert missing[PROGRAM] == f"apt-get install {PROGRAM}, or {SETUP}"
-    assert PROGRAM not in {check.name for check in what_is_missing()}
+    assert PROGRAM not in {check.name for check in what_is_missing(parts_of(scenario(tmp_path)))}
     with (
         user_space_nat() as attach,
         pytest.raises(BackendUnavailable, match=f"`{PROGRAM}` is not installed") as caught,

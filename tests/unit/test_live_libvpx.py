@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from rtclab.backend.live.libvpx import Encoded, Vp8Encoder
+from rtclab.backend.live.browsers.libvpx import EncodedFrame, Vp8Encoder
 
 pytest.importorskip("av")
 
@@ -24,7 +24,7 @@ def pictures(count: int) -> list[bytes]:
     ]
 
 
-def encoded(kbps: int, count: int, quantizers: tuple[int, int] = (2, 56)) -> list[Encoded | None]:
+def encoded(kbps: int, count: int, quantizers: tuple[int, int] = (2, 56)) -> list[EncodedFrame | None]:
     with Vp8Encoder(WIDTH, HEIGHT, kbps, quantizers) as encoder:
         return [encoder.encode(picture) for picture in pictures(count)]
 

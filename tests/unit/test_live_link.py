@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from rtclab.backend.live.link import summary_text
+from rtclab.backend.live.lab.link import summary_text
 
 MS = 1_000_000
 

@@ -12,11 +12,14 @@ import pytest
 from aiohttp.test_utils import TestClient, TestServer
 
 from rtclab import _native
-from rtclab.backend.live.browser import BrowserProcess
+from rtclab.backend import manifest
+from rtclab.backend.live.browsers.browser_process import BrowserProcess
+from rtclab.backend.live.browsers.page_server import PageServer
 from rtclab.backend.live.connections import LiveConnection
-from rtclab.backend.live.session import PARTIAL_CAPTURE, Seat, Session, _run_and_write
-from rtclab.backend.live.signalling import PageServer
+from rtclab.backend.live.plan import SessionPlan
+from rtclab.backend.live.session import PARTIAL_CAPTURE, LiveParticipant, Session, _run_and_write
 from rtclab.errors import CallFailed, LaboratoryFailed
+from rtclab.scenario import Scenario
 
 S = 10**9
 PAIRS = [("alice", "bob"), ("alice", "carol"), ("bob", "carol")]
@@ -35,8 +38,8 @@ class Clock:
         return True
 
 
-def argument(start_s: float = 0) -> dict[str, Any]:
-    """The argument of a call of three people from ``start_s`` to 60 s."""
+def plan(start_s: float = 0, out: Path = Path("out")) -> SessionPlan:
+    """The plan of a call of three people from ``start_s`` to 60 s."""
     connections = [
         LiveConnection(
             number=number,
@@ -47,24 +50,16 @@ def argument(start_s: float = 0) -> dict[str, Any]:
             end_ns=60 * S,
             flows=(f"{a}->{b}", f"{b}->{a}"),
             feed=a,
-            one_way=False,
-            relay=None,
-            forwards=None,
-            server=None,
         )
         for number, (a, b) in enumerate(PAIRS)
     ]
-    return {
-        "call": {"traffic": [], "seed": 1, "duration_ns": 2 * S},
-        "connections": [one.as_json() for one in connections],
-        "out": "out",
-        "nat": {},
-        "mixers": {},
-        "whip": {},
-        "calls": [],
-        "own_pages": {},
-        "own_servers": {},
-    }
+    planned = manifest(Scenario.load("first-call"), backend="live", seed=1, repeat=0)
+    return SessionPlan(
+        call={"traffic": [], "seed": 1, "duration_ns": 2 * S, "record": "seconds"},
+        manifest=planned.model_copy(update={"calls": ()}),
+        connections=tuple(connections),
+        out=out,
+    )
 
 
 def checked(
@@ -73,7 +68,7 @@ def checked(
     """The pairs listed as not connected, and why the session failed, after a check of the connections."""
 
     async def look() -> tuple[list[str], str]:
-        session = Session(argument(start_s), [])
+        session = Session(plan(start_s), [])
         session._emulator = cast(_native.Emulator, Clock(now_s))
         session._connected = {PAIRS.index(pair) for pair in connected}
         session._check_connections(at_end=at_end)
@@ -104,13 +99,13 @@ def test_why_the_emulator_ended_is_the_reason_of_the_failure(
         "rtclab.backend.live.session.write_trace", lambda *_, failure, **__: written.append(failure)
     )
     with pytest.raises(LaboratoryFailed, match=r"ended during the call: \[Errno 5\] Input/output error"):
-        asyncio.run(_run_and_write({**argument(), "out": str(tmp_path)}, []))
+        asyncio.run(_run_and_write(plan(out=tmp_path), []))
     assert written == ["the emulator ended during the call: [Errno 5] Input/output error"], "what it carried"
 
 
 def test_datagrams_that_an_sfu_was_too_slow_for_are_an_event() -> None:
     async def hear() -> dict[str, Any]:
-        session = Session(argument(), [])
+        session = Session(plan(), [])
         at_ms = session.recorder.run_began_ms + 2500
         session._servers._receive("sfu", {"overload": {"at_ms": at_ms, "dropped": 120}})
         return session.recorder.rows["events"][0]
@@ -173,7 +168,7 @@ def test_a_machine_that_was_suspended_fails_the_repeat(
     monkeypatch.setattr(time, "clock_gettime", lambda clock: clocks[clock]())
 
     async def watch() -> Session:
-        session = Session(argument(), [])
+        session = Session(plan(), [])
         session._emulator = cast(_native.Emulator, Clock(2))
         await session._watch()
         return session
@@ -196,7 +191,7 @@ class Whole(Clock):
 )
 def test_a_capture_has_its_name_only_if_it_is_whole(tmp_path: Path, emulator: Clock, left: str) -> None:
     async def stop() -> None:
-        session = Session({**argument(), "out": str(tmp_path)}, [])
+        session = Session(plan(out=tmp_path), [])
         session._emulator = cast(_native.Emulator, emulator)
         await session.stop()
 
@@ -212,12 +207,14 @@ def test_who_would_join_after_the_end_does_not_prolong_the_call(monkeypatch: pyt
         waited_s.append(at_ns / S)
 
     async def attend() -> None:
-        session = Session({**argument(), "calls": []}, [])
+        session = Session(plan(), [])
         page = SimpleNamespace(send=lambda *_, **__: asyncio.sleep(0))
         for join_s in (0, 30):
-            seat = Seat("alice", join_s * S, 2 * S, cast(PageServer, page), cast(BrowserProcess, None))
-            seat.left.set()
-            await session._attend(seat)
+            participant = LiveParticipant(
+                "alice", join_s * S, 2 * S, cast(PageServer, page), cast(BrowserProcess, None)
+            )
+            participant.left.set()
+            await session._attend(participant)
 
     monkeypatch.setattr(Session, "_sleep_until", note)
     asyncio.run(attend())
@@ -226,7 +223,7 @@ def test_who_would_join_after_the_end_does_not_prolong_the_call(monkeypatch: pyt
 
 def test_a_report_that_cannot_be_handled_fails_the_laboratory_and_is_named() -> None:
     async def report() -> Session:
-        session = Session(argument(), [])
+        session = Session(plan(), [])
         server = PageServer(
             lambda message: session._receive("alice", message),
             lambda: closed.append(True),
@@ -266,7 +263,7 @@ def test_a_clock_that_was_set_while_the_pages_loaded_is_noted(
     }
 
     async def work() -> Session:
-        session = Session(argument(), [])
+        session = Session(plan(), [])
         monkeypatch.setattr(session, "_prepare", lambda: asyncio.sleep(0))
         monkeypatch.setattr(session, "_begin", lambda: None)
         monkeypatch.setattr(session._traffic, "run", begin_nothing_else)

@@ -383,8 +383,8 @@ def test_the_report_of_a_track_belongs_to_its_stream(style: str, tmp_path: Path)
     assert media.frame_rate(made, BACK) == pytest.approx(25)
     assert (media.freeze_count_w3c(made, BACK), media.freeze_duration_w3c(made, BACK)) == (9, 2.25)
     video = estimate(call_of(made)).media["remote"]
-    assert video.video is not None
-    assert (video.video["width"], video.video["height"]) == (320, 180)
+    picture = video.values["video"]
+    assert (picture["width"], picture["height"]) == (320, 180)
     assert {one.grade for one in video.findings if one.name in ("video width", "video height")} == {
         "measured"
     }
@@ -615,7 +615,7 @@ def test_what_is_known_of_the_size_of_pictures_is_used(
     known: dict[str, int], size: tuple[int, int], grades: list[str], tmp_path: Path
 ) -> None:
     made = estimated(tmp_path, video_sent(**known)).media["page"]
-    assert made.video is not None
-    assert (made.video["width"], made.video["height"]) == size
+    picture = made.values["video"]
+    assert (picture["width"], picture["height"]) == size
     of_size = {one.name: one.grade for one in made.findings}
     assert [of_size["video width"], of_size["video height"]] == grades

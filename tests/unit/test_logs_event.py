@@ -169,7 +169,7 @@ def test_a_capture_is_not_taken_for_an_old_log_and_the_error_says_what_reads_it(
     with pytest.raises(BadInput) as refused:
         open_log(capture)
     assert str(refused.value).startswith(f"{capture}: a capture of packets; expected a log of a browser\n")
-    for way in ("rtclab monitor", "rtclab replay --estimator", "rtclab import"):
+    for way in ("rtclab monitor", "rtclab replay`", "rtclab import"):
         assert way in str(refused.value)
 
 

@@ -103,8 +103,8 @@ def traces_of(source: str, call: Trace, folder: Path) -> list[Trace]:
 
 
 NOT_HERE = {
-    # The call has no ECN-capable packets, and FEC in RED cannot be told apart.
-    "simulated": {"ce_share"},
+    # The call has no ECN-capable packets and no fall of the capacity, and FEC in RED cannot be told apart.
+    "simulated": {"ce_share", "recovery_time"},
     "capture": {"ce_share", "fec_share"},
 }
 """Metrics that a source knows only under a condition that the call does not meet."""

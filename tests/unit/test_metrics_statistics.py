@@ -235,6 +235,10 @@ def test_every_metric_has_bounds_that_fit_its_unit() -> None:
         "share_against_tcp_1s",
         "share_against_tcp_5s",
         "share_against_tcp_20s",
+        "in_time_20",
+        "in_time_100",
+        "in_time_300",
+        "over_budget",
     }
     assert {name for name, one in METRICS.items() if one.bounds_in(30.0)[1] == 30} == {
         "freeze_duration",
@@ -242,6 +246,7 @@ def test_every_metric_has_bounds_that_fit_its_unit() -> None:
         "convergence_time",
         "time_to_full_rate",
         "active_time",
+        "recovery_time",
     }
     # Only a delay between two clocks may be negative.
     assert [name for name, (low, _) in bounds.items() if low < 0] == ["one_way_delay"]

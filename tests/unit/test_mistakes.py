@@ -29,7 +29,10 @@ DISCIPLINES = ("codel", "fq_codel", "pie", "dualpi2", "step")
         (["run", "first-call", "--out", "file"], "file: no directory can be made there: Not a directory"),
         (["run", "first-call", "--out", "file/x"], "file/x: no directory can be made there: Not a directory"),
         (["sweep", "first-call", "--vary", "link.up.loss=1 %", "--out", "/proc/x"], "/proc/x: no directory"),
-        (["arena", "goog-cc", "--into", "file/x"], "file/x/sim: cannot be read or written: Not a dir"),
+        (
+            ["arena", "goog-cc", "--out", "file/x"],
+            "file/x/arena-access: cannot be read or written: Not a dir",
+        ),
         (["run", "first-call", "--control", "none.py:Mine"], "--control: "),
         (["run", "first-call", "--control", "mine.py:Mine"], "congestion_control.name: "),
         (["run", "first-call", "--control", "wrong.py:Wrong"], "congestion_control.name: "),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,7 @@ from command_line import Rtclab
 
 from rtclab import lab
 from rtclab.cli.app import app
+from rtclab.cli.commands import OLD_OPTIONS
 from rtclab.errors import BadInput
 
 
@@ -52,6 +54,7 @@ EVERYWHERE = {
     "--duration": "another duration",
     "--from": "another time",
     "--to": "another time",
+    "--assert": "a limit is checked",
     "--where": "a part of a sweep; refused for a run",
     "--flow": "other flows are shown, drawn or taken",
     "--names": "other names",
@@ -66,27 +69,23 @@ OWN = {
     ("list", "--controls"): "another list",
     ("run", "--record"): "another amount is recorded",
     ("run", "--capture"): "captures are written",
-    ("run", "--assert"): "a limit is checked",
     ("run", "--watch"): "a page is served",
     ("run", "--invite"): "a browser is waited for",
     ("sweep", "--vary"): "other conditions",
     ("gate", "--junit"): "a file is written",
     ("gate", "--markdown"): "a file is written",
     ("arena", "--suite"): "other cases",
-    ("arena", "--into"): "another directory",
     ("schema", "--fields"): "another form of the schema",
-    ("arena", "--weights"): "the page has a score",
     ("measure", "--by"): "means over the other fields; refused for a run",
     ("report", "--plots"): "files are written",
     ("report", "--x"): "another axis; refused for a run",
-    ("report", "--lines"): "other lines; refused for a run",
+    ("report", "--by"): "other lines; refused for a run",
     ("report", "--average"): "means over a field; refused for a run",
     ("watch", "--port"): "another port",
     ("delete", "--yes"): "nothing is asked",
     ("compare", "--label"): "other names",
     ("compare", "--by"): "the conditions of one sweep are compared; refused for two",
     ("compare", "--unpaired"): "other intervals; live repeats are never paired",
-    ("replay", "--estimator"): "what is replayed",
     ("replay", "--start"): "another rate at the start",
     ("replay", "--min"): "another lower bound",
     ("replay", "--max"): "another upper bound",
@@ -97,7 +96,7 @@ OWN = {
     ("monitor", "--live"): "an interface is monitored",
     ("monitor", "--max-streams"): "another limit",
     ("monitor", "--parquet"): "files are written",
-    ("scenario from", "--scenario"): "another file is written",
+    ("scenario from", "--toml"): "another file is written",
     ("scenario from", "--simulations"): "another number of simulations on the page",
     ("reproduce", "--papers"): "the papers are listed",
     ("reproduce", "--every-reading"): "more conditions run",
@@ -141,7 +140,10 @@ TOGETHER = [
     ("measure RUN --json --csv", "--json and --csv: expected one of them"),
     ("compare RUN RUN --json --csv", "--json and --csv: expected one of them"),
     ("runs --json --csv", "--json and --csv: expected one of them"),
-    ("list --controls --all", "--controls takes neither folders nor --all"),
+    ("list examples --controls", "--controls takes no folders"),
+    ("list --json --csv", "--json and --csv: expected one of them"),
+    ("gate x.toml -q --csv", "--quiet and --csv: expected one of them"),
+    ("export RUN values.csv --json", "--json: expected no FILE"),
     ("measure RUN --where link.up.loss=1", "where: `link.up.loss` is not varied"),
     ("measure RUN --by link.up.loss", "by: `link.up.loss` is not varied"),
     ("report RUN --x link.up.loss", "--flow chooses what is drawn, and the other options are for sweeps"),
@@ -198,3 +200,24 @@ def test_a_plot_over_time_refuses_what_is_for_sweeps(tmp_path: Path, arguments: 
     run = lab.run("first-call", duration="3 s", repeats=1, out=tmp_path, progress=False)
     with pytest.raises(BadInput, match="x, by and average are for metrics of sweeps"):
         run.plot("rate", **arguments)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(("command", "option"), OLD_OPTIONS, ids=" ".join)
+def test_an_option_of_an_earlier_version_says_what_to_write_now(
+    rtclab: Rtclab, command: str, option: str
+) -> None:
+    whole = next(name for name, _ in OPTIONS if name.split()[-1] == command)
+    for given in ([option, "x"], [f"{option}=x"]):
+        refused = rtclab(*whole.split(), "first-call", *given)
+        hint = OLD_OPTIONS[command, option]
+        assert refused == (2, "", f"{option}: an option of an earlier version\n  hint: {hint}\n")
+    assert (whole, option) not in OPTIONS
+    for now in re.findall("--[a-z-]+", hint):
+        assert (whole, now) in OPTIONS
+
+
+def test_the_help_shows_no_type_of_flags_and_arguments(rtclab: Rtclab) -> None:
+    for name in {"", *(name for name, _ in OPTIONS)} - {"reproduce", "validate"}:
+        told = rtclab(*name.split(), "--help").out
+        assert "<bool>" not in told, name
+        assert "<list" not in told, name

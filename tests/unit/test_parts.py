@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from rtclab.backend.live.doctor import CHROMIUM_NAMES
+from rtclab.backend.live.browsers.launch_options import CHROMIUM_NAMES
 
 ROOT = Path(__file__).parents[2]
 LIVE = ("tests/live", "tests/browser", "tests/docs", "papers/tests/live")

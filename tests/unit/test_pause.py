@@ -9,7 +9,7 @@ import polars as pl
 import pytest
 from scenario_text import scenario
 
-from rtclab.backend.live import check_participant
+from rtclab.backend.live.scenario_checks import check_participant
 from rtclab.backend.sim import SimBackend
 from rtclab.errors import ScenarioError, UnsupportedScenario
 

@@ -635,13 +635,13 @@ def test_the_command_line_takes_it_and_fails_with_its_traceback(write: Write, tm
 
 def test_it_can_be_replayed_on_a_browsers_log(write: Write) -> None:
     log = Path(__file__).parent / "event_logs" / "event-log-alice-bob.log"
-    own, ours = rtclab.replay(log, controller=write(CONSTANT)), rtclab.replay(log, controller="fixed")
+    own, ours = rtclab.replay(log, write(CONSTANT)), rtclab.replay(log, "fixed")
     assert str(own.choice) == "mine.py:Control"
     last = [one.target["target_bps"].to_list()[-1] for one in (own, ours)]  # type: ignore[union-attr]
     assert last[0] == last[1] > 1e6
     failing = write(textwrap.dedent(AFTER_20) + "    def act(self): return 1 / 0", file="bad.py")
     with pytest.raises(RtclabError, match=r'bad\.py", line 9, in act'):
-        rtclab.replay(log, controller=failing)
+        rtclab.replay(log, failing)
 
 
 def test_a_stepped_run_has_the_same_trace_as_one_in_one_go(write: Write) -> None:

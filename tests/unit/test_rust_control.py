@@ -165,7 +165,7 @@ def test_an_environment_has_it_in_the_world(library: Path) -> None:
 
 
 def test_it_is_replayed(library: Path) -> None:
-    done = command(library, "replay", str(LOG), "--controller", "budget", "--json")
+    done = command(library, "replay", str(LOG), "--control", "budget", "--json")
     assert done.returncode == 0, done.stderr
     assert "budget" in done.stdout
 

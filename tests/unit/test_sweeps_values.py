@@ -8,10 +8,11 @@ from pathlib import Path
 
 import pytest
 
+from rtclab.cli.running import pairs
 from rtclab.errors import BadInput
 from rtclab.experiment import Experiment, Product
 from rtclab.experiment.conditions import from_json
-from rtclab.experiment.fields import number_of, parse_vary, read_field
+from rtclab.experiment.fields import number_of, read_field
 from rtclab.lab import sweep
 from rtclab.scenario import Scenario
 
@@ -54,13 +55,14 @@ def test_values_that_are_not_toml_are_text() -> None:
 
 
 def test_the_field_is_the_text_before_the_first_equals_sign() -> None:
-    assert parse_vary("link.up.loss={p = 0.01, r = 0.3}, 0 %") == ("link.up.loss", "{p = 0.01, r = 0.3}, 0 %")
+    given = ["link.up.loss={p = 0.01, r = 0.3}, 0 %", "seed = 1"]
+    assert pairs("--vary", given, "A=B") == {"link.up.loss": "{p = 0.01, r = 0.3}, 0 %", "seed": "1"}
 
 
-@pytest.mark.parametrize("text", ["link.up.loss", "=1 %", "link..loss=1 %", "link.up.loss="])
+@pytest.mark.parametrize("text", ["link.up.loss", "=1 %", "link.up.loss="])
 def test_a_missing_field_or_value_is_refused(text: str) -> None:
-    with pytest.raises(BadInput, match=re.escape(f"--vary: cannot read `{text}`")):
-        parse_vary(text)
+    with pytest.raises(BadInput, match=re.escape(f"--vary: cannot read `{text}`; expected A=B")):
+        pairs("--vary", [text], "A=B")
 
 
 @pytest.mark.parametrize(

@@ -198,7 +198,7 @@ def compared(rtclab: Rtclab, out: Path) -> Path:
 
 
 def estimated(rtclab: Rtclab, out: Path) -> Path:
-    done = rtclab("scenario", "from", str(out / "run"), "--page", "estimate.html", "--scenario", "a.toml")
+    done = rtclab("scenario", "from", str(out / "run"), "--page", "estimate.html", "--toml", "a.toml")
     assert done.status == 0, done.err
     tomllib.loads(Path("a.toml").read_text())
     return Path("estimate.html")

@@ -159,6 +159,7 @@ READING: dict[str, Sequence[str]] = {
     "show": ["show {call.toml}", "show {run}", "show {measured}", "show {sweep} --json"],
     "measure": ["measure {run}", "measure {measured}", "measure {sweep} --all"],
     "report": ["report {run}", "report {measured}", "report {sweep}"],
+    "export": ["export {run}", "export {measured}", "export {sweep} --json"],
     "watch": ["watch {run}"],
     "runs": ["runs --out {}"],
     "compare": ["compare {run} {measured}"],

@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 from scenario_text import TWO_PEOPLE, error, scenario
 
+from rtclab.backend.live.browsers.page_settings import pages
 from rtclab.backend.live.connections import live_connections
-from rtclab.backend.live.pages import pages
-from rtclab.backend.live.whip import host_and_port, page_resource, settings_of
+from rtclab.backend.live.servers.whip import host_and_port, page_resource, whip_settings
 from rtclab.backend.sim import SimBackend
 from rtclab.scenario import Scenario
 
@@ -34,7 +34,7 @@ token = "secret"
 
 def resources(loaded: Scenario) -> dict[tuple[str, int], str]:
     """The URL of each connection of each page, by participant and number."""
-    settings = settings_of(loaded)["sfu"]
+    settings = whip_settings(loaded)["sfu"]
     return {
         (name, one.number): page_resource(one, name, settings)["url"]
         for one in live_connections(loaded)
@@ -57,10 +57,10 @@ def test_our_own_sfu_has_urls_that_the_scenario_need_not_say(tmp_path: Path) -> 
     assert set(resources(ours).values()) == {
         f"http://sfu:8080/{use}/{name}" for use in ("whip", "whep") for name in ("alice", "bob")
     }
-    assert settings_of(ours)["sfu"]["token"] == "secret"
+    assert whip_settings(ours)["sfu"].token == "secret"
     websocket = scenario(tmp_path, OURS.replace('"whip"', '"websocket"') + CALL)
-    assert (settings_of(websocket)["sfu"]["whip"], settings_of(websocket)["sfu"]["whep"]) == (None, None)
-    assert settings_of(scenario(tmp_path, "[servers.sfu]" + CALL)) == {}
+    assert (whip_settings(websocket)["sfu"].whip, whip_settings(websocket)["sfu"].whep) == (None, None)
+    assert whip_settings(scenario(tmp_path, "[servers.sfu]" + CALL)) == {}
 
 
 def test_a_player_waits_until_the_sender_has_joined(tmp_path: Path) -> None:

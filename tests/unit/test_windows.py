@@ -145,6 +145,20 @@ def by_gate(rtclab: Rtclab, out: Path) -> tuple[float, str]:
     return found["checks"][0]["new"], rtclab("gate", "suite.toml", "--from", "10s").out
 
 
+def by_arena(rtclab: Rtclab, out: Path) -> tuple[float, str]:
+    Path("suite.toml").write_text(
+        f'pairings = false\n[cases.fall]\nscenario = "first-call"\nflows = ["{FLOW}"]\n'
+        f'set = {{ "link.up.capacity" = {STEPS}, duration = "20 s" }}\n'
+    )
+    ended = rtclab(
+        "arena", "goog-cc", "--suite", "suite.toml", "--repeats", "2", "--jobs", "1", "--from", "10s"
+    )
+    found = Results("runs/arena-suite-from-10s")
+    assert f"everything on this page is {WORDS}" in (found.path / "arena.html").read_text().lower()
+    assert rate_of(found) == pytest.approx(pl.read_csv(found.path / "arena.csv")[RATE].mean(), rel=1e-5)
+    return rate_of(found), ended.out
+
+
 def by_export(rtclab: Rtclab, out: Path) -> tuple[float, str]:
     text = rtclab("export", *arguments(out), *ASKED, "--csv").out
     rows = pl.read_csv(io.StringIO(text))
@@ -163,6 +177,7 @@ WAYS = [
     by_notebook,
     by_sweep,
     by_gate,
+    by_arena,
     by_export,
 ]
 

@@ -2,6 +2,13 @@
 //!
 //! Nothing here reads a clock, opens a socket, starts a thread or touches a file. Every component
 //! that depends on time has three verbs: `handle_…(now, input)`, `poll(now)` and `poll_timeout()`.
+//!
+//! # Silent timeouts
+//!
+//! Some timeouts change nothing that others can see: an update of a congestion control that leaves its decision as it
+//! is, a picture that goes to the decoder, an update of an AQM while no packet comes. Nobody stops for them, which saves
+//! most events of a call. A component with silent timeouts has one more verb, `catch_up(now)`. It makes up for those
+//! before `now`, at the times at which they were due, and comes before anything else is done with the component.
 
 pub mod capture;
 pub mod catalogue;
@@ -10,7 +17,6 @@ pub mod ecn;
 pub mod endpoint;
 pub mod environment;
 pub mod event_log;
-pub mod forwarding;
 pub mod ipv4;
 pub mod limits;
 pub mod media;
@@ -28,11 +34,13 @@ pub mod replay;
 pub mod rtp;
 pub mod signalling;
 pub mod sim;
+pub mod simulcast;
 mod sliding;
 pub mod stack;
 pub mod table;
 pub mod tcp;
 mod timeouts;
+mod transport_history;
 pub mod turn_tcp;
 pub mod udp;
 pub mod units;

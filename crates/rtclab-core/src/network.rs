@@ -1,10 +1,27 @@
 //! Nodes connected by paths; routes packets over one or more of them.
 //!
-//! A packet leaves a path, and enters the next one of its route, in the order of time, at one moment in the order of
-//! the paths that are left, and from one path in the order of the packets on its wire. Not every such step is an
-//! event: where a path knows when a packet will leave it, and nothing can happen at that moment but that it enters the
-//! next path, the packet is put into the [`Ingress`] of the next path ahead of time, and enters it in its turn when
-//! that path is looked at for another reason.
+//! # When is a packet where
+//!
+//! | place | from | until |
+//! |---|---|---|
+//! | queue of a path | it enters the path | its service begins |
+//! | serialiser | its service begins | its last bit has been sent |
+//! | wire | its last bit has been sent | its exit: its arrival at the far end of the path |
+//!
+//! Packets exit in the order of time. Of exits at one moment, those from the path with the lowest index come first, and
+//! those from one path come in the order in which the packets went on its wire ([`Position`]).
+//!
+//! An exit is *foreseen* if nothing that is sent later can change it. Every packet on a wire has a foreseen exit. If a
+//! path has a constant delay and loses nothing, an exit is foreseen as soon as service begins. The packet is then put on
+//! the wire at once, and only its service goes on (`InService::Foreseen`). Foreseen exits save events in two ways:
+//!
+//! - A path that leads to another one *offers* each packet whose exit is foreseen. The network takes the packet into the
+//!   [`Ingress`] of the next path if that path is certain to have room for it. The exit is then no event: the packet
+//!   enters in its turn when the next path is looked at for another reason. Otherwise the path keeps the packet on its
+//!   wire. If the room is taken by another packet, or the configuration of a path changes, the network *puts* packets of
+//!   the ingress *back* on the wires from which they came.
+//! - The last path of a route foresees deliveries. [`Lookahead`](lookahead::Lookahead) says for how long at least, and a
+//!   simulation takes the deliveries of such a window out of the network at once (`sim/windows.rs`).
 
 mod ingress;
 pub(crate) mod lookahead;
@@ -118,7 +135,7 @@ pub struct Network<P> {
     paths: Vec<Path<Hop<P>>>,
     /// For each path, the packets that will enter it.
     ingress: Vec<Ingress<P>>,
-    /// How far all that happens in the network has happened.
+    /// Every exit up to this position has happened.
     reached: Position,
     /// Whether each path lets every packet through at once, so that packets need not enter it.
     transparent: Vec<bool>,
@@ -179,7 +196,7 @@ impl<P> Network<P> {
             .map(|(i, path)| Path::new(path, derive_seed(seed, i as u64)).at_index(i as u32))
             .collect();
         for (path, _) in paths.iter_mut().zip(leads_on).filter(|(_, leads_on)| *leads_on) {
-            path.offer_arrivals();
+            path.offer_exits();
         }
         Ok(Network {
             timeouts: Timeouts::new(paths.iter().map(Path::poll_timeout)),
@@ -223,7 +240,7 @@ impl<P> Network<P> {
     /// Replaces the configuration of a path; see [`Path::set_config`].
     pub fn set_config(&mut self, now: Time, path: PathId, config: PathConfig) {
         self.reach_input(now);
-        // What was known of the future may be wrong from now on.
+        // Exits that were foreseen may be wrong from now on.
         for index in 0..self.paths.len() {
             self.take_in(index, now);
         }
@@ -290,7 +307,7 @@ impl<P> Network<P> {
             let departure = self.paths[index].poll_by(at, last);
             self.update(index, at);
             match departure {
-                None if self.paths[index].arrives_behind(at, last) => {
+                None if self.paths[index].exits_after(at, last) => {
                     self.reach(limit);
                     return None;
                 }
@@ -328,12 +345,12 @@ impl<P> Network<P> {
     /// A caller that only needs deliveries may sleep until then. Drops and everything else on the way keep their
     /// logical times.
     pub fn output_timeout(&self) -> Option<Time> {
-        let ahead = |route: u32, hop: u32| {
+        let rest = |route: u32, hop: u32| {
             let later = &self.routes[route as usize].1[hop as usize + 1..];
             let least = later.iter().map(|path| self.paths[path.0 as usize].least_transit());
             least.fold(Time::ZERO, Time::saturating_add)
         };
-        let after = |packet: &Hop<P>| ahead(packet.route, packet.hop);
+        let after = |packet: &Hop<P>| rest(packet.route, packet.hop);
         // The first packets of all paths give a bound, so that few of those behind them need a look.
         let ready = self.ready.front().map_or(Time::MAX, |next| next.at);
         let firsts = self.paths.iter().map(|path| path.first_output(after));
@@ -350,7 +367,7 @@ impl<P> Network<P> {
                 let exit = self.paths[index].earliest_exit(*at, packet.size);
                 let exit = exit.max(self.timeouts.of(index));
                 earliest =
-                    earliest.min(exit.saturating_add(ahead(packet.payload.route, incoming.hop)));
+                    earliest.min(exit.saturating_add(rest(packet.payload.route, incoming.hop)));
             }
         }
         Some(earliest).filter(|at| *at < Time::MAX)
@@ -392,14 +409,14 @@ impl<P> Network<P> {
         self.reached = self.reached.max(position);
     }
 
-    /// Something comes from outside at `now`; see [`Network::handle_packet`].
+    /// A packet or configuration comes from outside at `now`; see [`Network::handle_packet`].
     fn reach_input(&mut self, now: Time) {
         if now > self.reached.at {
             self.reached = Position::end_of(now);
         }
     }
 
-    /// Lets the packets enter a path that do so by `now`, as far as the network has got.
+    /// Lets the packets in the ingress of a path enter it whose turn comes by `now` and by the position reached.
     #[inline]
     fn take_in(&mut self, index: usize, now: Time) {
         if !self.ingress[index].is_empty() {
@@ -417,16 +434,15 @@ impl<P> Network<P> {
         }
     }
 
-    /// Whether a further packet can be left to enter a path in its turn, because it is not dropped then and leaves
-    /// later.
+    /// Whether the ingress of a path can take a further packet: the packet is not dropped when it enters, and exits later.
     #[inline]
     fn has_room_for(&self, index: usize, size: Bytes) -> bool {
         let ingress = &self.ingress[index];
         size > Bytes::ZERO && self.paths[index].has_room(ingress.len() + 1, ingress.bytes() + size)
     }
 
-    /// Puts all packets that will enter a path back on the wire of the paths that they leave, so that each of them
-    /// is an event again.
+    /// Puts all packets in the ingress of a path back on the wires from which they came, so that their exits are events
+    /// again.
     fn put_back(&mut self, index: usize) {
         while let Some(Incoming { from, packet, .. }) = self.ingress[index].pop_last() {
             self.paths[from as usize].put_back(packet);
@@ -434,7 +450,7 @@ impl<P> Network<P> {
         }
     }
 
-    /// Puts packets before the next path once it is known when they leave a path, and updates the timeouts.
+    /// Takes the packets that a path offers into the ingress of the next one, or returns them, and updates the timeouts.
     fn update(&mut self, index: usize, now: Time) {
         while let Some(packet) = self.paths[index].offered() {
             let (at, size) = (packet.at, packet.packet.size);
@@ -454,7 +470,7 @@ impl<P> Network<P> {
     fn update_timeout(&mut self, index: usize) {
         let path = &self.paths[index];
         let mut next = path.poll_timeout().unwrap_or(Time::MAX);
-        if !path.leaves_later() {
+        if !path.exits_in_order() {
             if let Some(Incoming { packet, .. }) = self.ingress[index].first() {
                 next = next.min(path.earliest_exit(packet.at, packet.packet.size));
             }

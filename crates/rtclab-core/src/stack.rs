@@ -102,7 +102,8 @@ pub enum RtcpSchedule {
     PerStream,
     /// Since 2018. Sender reports have no report blocks. Receiver reports on video, and on its retransmissions,
     /// are sent once a second, and receiver reports on audio every five seconds. The side that sent the offer puts a receiver
-    /// report on video before every request (RFC 4585, section 3.1); the other one sends requests alone (RFC 5506).
+    /// report on video before every request (RFC 4585, section 3.1); the side that answered sends requests alone
+    /// (RFC 5506).
     /// All blocks of a packet count together as one report of loss.
     ///
     /// Source: libwebrtc, `rtcp_sender.cc`, `rtp_transport_controller_send.cc` (`OnReport`); which side sends

@@ -9,7 +9,7 @@ mod tests;
 use crate::packet::{
     Address, Content, Datagram, IP_UDP_BYTES, MAX_SEGMENT_BYTES, Transmit, TurnSegment,
 };
-use crate::tcp::Stream;
+use crate::tcp::MessageStream;
 use crate::units::{Bytes, Time};
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -33,7 +33,7 @@ pub struct Carried {
 
 /// Datagrams whose last bytes are in the same segment, which waited in queues for a total of `queued`.
 #[derive(Clone)]
-struct Batch {
+struct SegmentBatch {
     datagrams: Arc<[u32]>,
     queued: Time,
 }
@@ -41,7 +41,7 @@ struct Batch {
 /// One end of the connection between a client and its relay.
 pub struct TurnStream {
     far: Address,
-    stream: Stream<Batch>,
+    stream: MessageStream<SegmentBatch>,
     is_client: bool,
     /// Whether the client has opened the connection, which it does when it has something to send.
     is_open: bool,
@@ -55,15 +55,15 @@ pub struct TurnStream {
 impl TurnStream {
     /// Creates the end of a client.
     pub fn client(relay: Address) -> Self {
-        Self::new(relay, Stream::connect(0), true)
+        Self::new(relay, MessageStream::connect(0), true)
     }
 
     /// Creates the end of a relay.
     pub fn relay(client: Address) -> Self {
-        Self::new(client, Stream::listen(0), false)
+        Self::new(client, MessageStream::listen(0), false)
     }
 
-    fn new(far: Address, stream: Stream<Batch>, is_client: bool) -> Self {
+    fn new(far: Address, stream: MessageStream<SegmentBatch>, is_client: bool) -> Self {
         let (waiting, arrived) = (VecDeque::new(), VecDeque::new());
         TurnStream { far, stream, is_client, is_open: false, waiting, waiting_bytes: 0, arrived }
     }
@@ -102,9 +102,9 @@ impl TurnStream {
         let Content::Turn(turn) = &datagram.content else { return };
         let TurnSegment { segment, datagrams } = turn.as_ref();
         self.is_open = true;
-        let batch = Batch { datagrams: datagrams.clone(), queued };
+        let batch = SegmentBatch { datagrams: datagrams.clone(), queued };
         self.stream.handle_segment(now, segment, Some(&batch));
-        while let Some(Batch { datagrams, queued }) = self.stream.read() {
+        while let Some(SegmentBatch { datagrams, queued }) = self.stream.read() {
             self.arrived.extend(datagrams.iter().map(|&datagram| Carried { datagram, queued }));
         }
     }
@@ -143,7 +143,7 @@ impl TurnStream {
             datagrams.push(*datagram);
             self.waiting.pop_front();
         }
-        let batch = Batch { datagrams: datagrams.into(), queued: Time::ZERO };
+        let batch = SegmentBatch { datagrams: datagrams.into(), queued: Time::ZERO };
         self.stream.write(Bytes(payload), batch);
     }
 }

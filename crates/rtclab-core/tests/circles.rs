@@ -6,13 +6,13 @@ use std::fs;
 use std::path::Path;
 
 /// Modules of core. Each may use those before it, but none after it.
-const ORDER: [&str; 33] = [
+const ORDER: [&str; 34] = [
     "units",
     "ecn",
     "limits",
     "sliding",
     "timeouts",
-    "forwarding",
+    "simulcast",
     "normal",
     "ipv4",
     "pcapng",
@@ -28,6 +28,7 @@ const ORDER: [&str; 33] = [
     "media",
     "stack",
     "catalogue",
+    "transport_history",
     "replay",
     "tcp",
     "udp",

@@ -210,7 +210,7 @@ fn media_checks_and_handshakes_read_back_as_what_was_sent() {
     let mut config = call(&lossy(), 10, 1);
     for participant in &mut config.participants {
         // Captures have no more of FEC than its headers.
-        participant.repair = Repair::Rtx;
+        participant.repair = Some(Repair::Rtx);
     }
     let seen = captured(&config);
     let mut counts = [0; 4];

@@ -62,7 +62,7 @@ impl std::error::Error for EmulatorError {}
 pub struct Summary {
     /// Log of all packets, if one was asked for.
     pub packets: Option<PacketLog>,
-    /// What became of the packets, for each pair of nodes with a route.
+    /// Counts of packets, for each pair of nodes with a route.
     pub traffic: Vec<NodePair>,
     /// Lateness of the frames.
     pub lateness: Lateness,

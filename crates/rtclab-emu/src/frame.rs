@@ -74,8 +74,8 @@ pub(crate) fn set_ecn(frame: &mut [u8], ecn: Ecn) {
     header[10..12].copy_from_slice(&(!(sum as u16)).to_be_bytes());
 }
 
-/// Number of the flow of the IPv4 packet in a frame: a hash of addresses, protocol and ports. Fragments, of which
-/// only the first has ports, and protocols without ports are told apart by addresses and protocol.
+/// Number of the flow of the IPv4 packet in a frame: a hash of addresses, protocol and ports. Fragments
+/// (only the first has ports) and protocols without ports are told apart by addresses and protocol.
 pub(crate) fn flow(frame: &[u8]) -> u32 {
     let packet = frame.get(ETHERNET_HEADER..).unwrap_or_default();
     let Some(header) = packet.first_chunk::<20>() else { return 0 };

@@ -1,4 +1,4 @@
-//! Counts what became of the packets, by pair of nodes and protocol, in bounded memory.
+//! Counts packets that went in, were delivered and were dropped, by pair of nodes and protocol, in bounded memory.
 
 use crate::classify::LoggedProtocol;
 use crate::histogram::Histogram;
@@ -15,7 +15,7 @@ const MOST_STREAMS: usize = 1_024;
 /// in which they are sent, except for retransmissions on the same SSRC.
 const REMEMBERED: usize = 64;
 
-/// What became of packets.
+/// Packets that went in, were delivered and were dropped.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Traffic {
     /// Number of packets that went in.

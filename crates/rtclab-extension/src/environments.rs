@@ -1,4 +1,4 @@
-//! `Environments`: many calls, in each of which one sender's rate is decided step by step.
+//! `Environments`: many calls. In each of them, the rate of one sender is decided step by step.
 
 use crate::sim::tables;
 use numpy::ndarray::{Array1, Array2};

@@ -1,13 +1,13 @@
 //! One peer connection: a publication or a subscription.
 
-use crate::forwarded::Forwarded;
 use crate::keyframe::starts_keyframe;
 use crate::message::Statistics;
 use crate::outbox::Outbox;
 use crate::publication::{Publication, PublishedPacket};
-use rtclab_core::forwarding::ForwardedStream;
-use rtclab_core::forwarding::layers;
-use rtclab_core::forwarding::numbering::{ClockReport, Numbers, ReceivedNumbers};
+use crate::subscribed_medium::SubscribedMedium;
+use rtclab_core::simulcast::LayerSwitch;
+use rtclab_core::simulcast::layers;
+use rtclab_core::simulcast::numbering::{ClockReport, Numbers, ReceivedNumbers};
 use rtclab_core::units::{Bitrate, Bytes, RemoteTime, Time};
 use std::net::SocketAddr;
 use std::time::{Duration, Instant, SystemTime};
@@ -47,7 +47,7 @@ pub(crate) struct Connection {
     /// The connection whose media this one wants; `None` publishes.
     pub(crate) forwards: Option<u64>,
     pub(crate) publication: Publication,
-    forwarded: Vec<Forwarded>,
+    forwarded: Vec<SubscribedMedium>,
     /// Packets that came and that no subscriber has been sent yet.
     pub(crate) received: Vec<PublishedPacket>,
     needs_keyframe: bool,
@@ -202,7 +202,7 @@ impl Connection {
             stream.set_unpaced(true);
             stream.set_rtx_cache(STORED_PACKETS, STORED_FOR, Some(MAX_REPEATED_SHARE));
         }
-        self.forwarded.push(Forwarded::new(media.mid, media.kind));
+        self.forwarded.push(SubscribedMedium::new(media.mid, media.kind));
     }
 
     fn classify(&mut self, packet: RtpPacket) -> Option<PublishedPacket> {
@@ -266,7 +266,7 @@ impl Connection {
 
     /// The layer that needs a key frame; `None` without simulcast.
     pub(crate) fn wanted_layer(&self) -> Option<Rid> {
-        self.video().and_then(ForwardedStream::target)
+        self.video().and_then(LayerSwitch::target)
     }
 
     /// What the server knows about it, under its number.
@@ -275,16 +275,16 @@ impl Connection {
             at_ms,
             connection,
             estimate_bps: self.estimate.map(Bitrate::bps),
-            layer: self.video().and_then(ForwardedStream::layer).map(|rid| rid.to_string()),
+            layer: self.video().and_then(LayerSwitch::layer).map(|rid| rid.to_string()),
             rtt_s: self.rtt_s,
         }
     }
 
-    fn video(&self) -> Option<&ForwardedStream<Rid>> {
+    fn video(&self) -> Option<&LayerSwitch<Rid>> {
         self.forwarded.iter().find(|it| it.kind.is_video()).map(|it| &it.stream)
     }
 
-    fn video_mut(&mut self) -> Option<&mut ForwardedStream<Rid>> {
+    fn video_mut(&mut self) -> Option<&mut LayerSwitch<Rid>> {
         self.forwarded.iter_mut().find(|it| it.kind.is_video()).map(|it| &mut it.stream)
     }
 }

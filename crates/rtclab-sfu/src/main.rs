@@ -8,11 +8,10 @@
 //! [`server::SfuServer`] does no I/O and reads no clock. The threads here wait for it: one for datagrams, one
 //! for lines, and the main thread, which hands both to the server and wakes it at its timeouts. Datagrams
 //! wait in a channel instead of a socket with a read timeout, because the kernel rounds such a timeout to
-//! its tick. The channel is bounded; the server says how many datagrams it dropped. [`rtclab_core::forwarding`]
+//! its tick. The channel is bounded; the server says how many datagrams it dropped. [`rtclab_core::simulcast`]
 //! knows which layer a subscriber gets, and how the packets are numbered.
 
 mod connection;
-mod forwarded;
 mod inbox;
 mod keyframe;
 mod message;
@@ -20,6 +19,7 @@ mod outbox;
 mod publication;
 mod server;
 mod sources;
+mod subscribed_medium;
 mod timeouts;
 
 use inbox::{DatagramSender, Input};

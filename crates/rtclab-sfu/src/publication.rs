@@ -1,8 +1,8 @@
 //! The streams that a publisher sends: what they carry, and when they need a key frame.
 
 use crate::keyframe::KeyframeRequests;
-use rtclab_core::forwarding::layers::RateMeter;
-use rtclab_core::forwarding::numbering::ReceivedNumbers;
+use rtclab_core::simulcast::layers::RateMeter;
+use rtclab_core::simulcast::numbering::ReceivedNumbers;
 use rtclab_core::units::{Bitrate, Bytes};
 use std::time::Instant;
 use str0m::format::PayloadParams;

@@ -5,8 +5,8 @@ use crate::message::{self, Description, Request};
 use crate::outbox::Outbox;
 use crate::publication::PublishedPacket;
 use crate::sources::Sources;
-use crate::timeouts::Timeouts;
-use rtclab_core::forwarding::layers;
+use crate::timeouts::ConnectionTimeouts;
+use rtclab_core::simulcast::layers;
 use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
@@ -22,7 +22,7 @@ pub(crate) struct SfuServer {
     address: SocketAddr,
     connections: BTreeMap<u64, Connection>,
     sources: Sources,
-    timeouts: Timeouts,
+    timeouts: ConnectionTimeouts,
     /// Subscriptions by the publication that they forward.
     subscriptions: BTreeMap<u64, BTreeSet<u64>>,
     began: Instant,
@@ -38,7 +38,7 @@ impl SfuServer {
             address,
             connections: BTreeMap::new(),
             sources: Sources::default(),
-            timeouts: Timeouts::default(),
+            timeouts: ConnectionTimeouts::default(),
             subscriptions: BTreeMap::new(),
             began: now,
             next_tick: now + TICK,

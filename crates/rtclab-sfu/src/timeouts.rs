@@ -5,12 +5,12 @@ use std::time::Instant;
 
 /// One timeout for each connection.
 #[derive(Debug, Default)]
-pub(crate) struct Timeouts {
+pub(crate) struct ConnectionTimeouts {
     queue: BTreeSet<(Instant, u64)>,
     of: HashMap<u64, Instant>,
 }
 
-impl Timeouts {
+impl ConnectionTimeouts {
     /// Sets the timeout of a connection, or removes it.
     pub(crate) fn set(&mut self, connection: u64, at: Option<Instant>) {
         let before = match at {
@@ -47,7 +47,7 @@ mod tests {
     fn only_the_last_timeout_of_a_connection_counts_and_only_due_ones_are_returned() {
         let start = Instant::now();
         let after = |ms| start + Duration::from_millis(ms);
-        let mut timeouts = Timeouts::default();
+        let mut timeouts = ConnectionTimeouts::default();
         for (connection, ms) in [(1, 30), (2, 10), (3, 20), (1, 5), (2, 40)] {
             timeouts.set(connection, Some(after(ms)));
         }

@@ -84,7 +84,7 @@ def reproduce(
     every_reading: Annotated[
         bool,
         typer.Option(
-            "--every-reading", help="Simulated: also run alternative readings of ambiguous passages."
+            "--every-reading", help="Simulated: also run alternative interpretations of ambiguous passages."
         ),
     ] = False,
     as_json: AsJson = False,

@@ -137,9 +137,9 @@ def l4s(place: Place) -> Numbers:
 
 def arena(place: Place) -> Numbers:
     """All built-in congestion controls; without live calls, the live rows are used as they are."""
-    arenas.run(place.rows, place.out / "arena", say=say)
+    arenas.run(place.rows, place.out, say=say)
     if place.run_live:
-        arenas.run_live(place.rows, place.out / "arena", say=say)
+        arenas.run_live(place.rows, place.out, say=say)
     found, pairs = arenas.read(place.rows)
     arenas.write_arena(place.page, found, pairs, arenas.read_live(place.rows))
     own = {suite: values.rows.to_dicts() for suite, values in found.items()}

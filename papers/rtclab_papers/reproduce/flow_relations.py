@@ -11,9 +11,8 @@ from math import nan
 import numpy as np
 
 from rtclab.metrics import Array, Samples, delay, rate
-from rtclab.trace import Trace
+from rtclab.trace import NS_PER_S, Trace
 from rtclab_papers.reproduce import tools
-from rtclab_papers.reproduce.tools import NS_PER_S
 
 SETTLED_S = 60
 """Second from which calls that begin together are compared: until then they all grow alike."""

@@ -10,12 +10,10 @@ from math import nan
 import numpy as np
 import polars as pl
 
-from rtclab.metrics import Samples, counter, delay, gauge, mean_slope, rate, slopes, wire
-from rtclab.trace import Trace
+from rtclab.metrics import Samples, counter, delay, gauge, mean_slope, slopes, wire
+from rtclab.trace import KBIT_PER_BYTE, NS_PER_S, Trace
 
-NS_PER_S = 1_000_000_000
-KBIT_PER_BYTE = rate.KBIT_PER_BYTE
-HEADERS_BYTES = 20 + 8 + 10
+UNCOUNTED_HEADERS_BYTES = 20 + 8 + 10
 """Bytes of a packet that getStats does not count: IPv4 header, UDP header, SRTP tag (RFC 3711, 80 bits)."""
 CHANNEL_DATA_BYTES = 4
 """Size of a TURN channel data header (RFC 8656, section 12.4)."""
@@ -40,7 +38,7 @@ def rtp_kbps(trace: Trace, flow: str) -> Samples:
 def _rtp_kbit(trace: Trace, flow: str) -> Samples:
     counted = wire.stats_bytes(trace, "inbound_rtp", flow)
     packets = counter(trace, "inbound_rtp", flow, "packetsReceived")
-    around = HEADERS_BYTES + (CHANNEL_DATA_BYTES if _relayed(trace, flow) else 0)
+    around = UNCOUNTED_HEADERS_BYTES + (CHANNEL_DATA_BYTES if _relayed(trace, flow) else 0)
     return Samples(counted.at_s, (counted.values + packets.values * around) * KBIT_PER_BYTE)
 
 

@@ -7,15 +7,27 @@ from dataclasses import dataclass
 from math import isnan, nan, sqrt
 from pathlib import Path
 from statistics import fmean, median, stdev
+from typing import Any
 
 import polars as pl
 
-from rtclab.arenas import PAIRS, ArenaSuite, arena, findings, load_suite, plots, standing
+from rtclab.arenas import (
+    CRITERIA,
+    KEYS,
+    PAIRS,
+    ArenaSuite,
+    Criterion,
+    Ranking,
+    Values,
+    arena,
+    findings,
+    load_suite,
+    plots,
+)
 from rtclab.arenas import controls as of_arenas
 from rtclab.arenas import suite as suites_of
-from rtclab.arenas import values as compared
 from rtclab.errors import BadInput
-from rtclab.metrics import t_quantile
+from rtclab.metrics import means_of_known, t_quantile
 from rtclab.report import Drawing, number
 from rtclab.trace import write_text
 from rtclab_papers.csv_files import beside
@@ -50,7 +62,7 @@ LIVE_CASES = (
     "wifi",
 )
 """The cases of ``access`` that real browsers run, each once with each control."""
-COLUMNS = (*compared.COMPARED, "freezes")
+COLUMNS = (*CRITERIA, "freezes")
 """The values that are kept."""
 SAME = 0.05
 """Controls whose values differ by a smaller share count as equal."""
@@ -63,14 +75,14 @@ def run(file: Path, folder: Path, say: Callable[[str], None]) -> None:
 
     Args:
         file: CSV file with the column ``suite``, the columns of ``KEYS``, and ``COLUMNS``.
-        folder: directory of the arenas.
+        folder: directory of the runs of the arenas.
         say: called with a line before each suite.
     """
     tables = []
     for suite in SUITES:
         say(f"{suite}: {len(CONTROLS)} controls, {REPEATS} repeats")
-        found = arena(CONTROLS, suite=suite, repeats=REPEATS, into=folder / suite)
-        tables.append(found.values.rows.select(pl.lit(suite).alias("suite"), *compared.KEYS, *COLUMNS))
+        found = arena(CONTROLS, suite=suite, repeats=REPEATS, out=folder)
+        tables.append(found.values.rows.select(pl.lit(suite).alias("suite"), *KEYS, *COLUMNS))
         pairs = found.pairs
     file.parent.mkdir(parents=True, exist_ok=True)
     write_text(file, _short(pl.concat(tables)).write_csv())
@@ -83,8 +95,8 @@ def run_live(file: Path, folder: Path, say: Callable[[str], None]) -> None:
     cases = tuple(case for case in whole.cases if case.name in LIVE_CASES)
     say(f"access: {len(cases)} cases with {' and '.join(LIVE_CONTROLS)}, live")
     suite = ArenaSuite("access", whole.title, cases, pairings=False)
-    found = arena(LIVE_CONTROLS, suite=suite, backend="live", repeats=1, into=folder / "access-live")
-    rows = found.values.rows.select(pl.lit("access").alias("suite"), *compared.KEYS, *COLUMNS)
+    found = arena(LIVE_CONTROLS, suite=suite, backend="live", repeats=1, out=folder)
+    rows = found.values.rows.select(pl.lit("access").alias("suite"), *KEYS, *COLUMNS)
     write_text(beside(file, "live"), _short(rows).write_csv())
 
 
@@ -92,21 +104,21 @@ def _short(table: pl.DataFrame) -> pl.DataFrame:
     return table.with_columns(pl.selectors.float().round_sig_figs(DIGITS))
 
 
-def read_live(file: Path) -> compared.Values | None:
+def read_live(file: Path) -> Values | None:
     """The live values of cases of ``access``, from the file that :func:`run_live` wrote; None without it."""
     if not (live := beside(file, "live")).is_file():
         return None
     rows = _rows(live).drop("suite")
     cases = tuple(case for case in load_suite("access").cases if case.name in set(rows["case"]))
-    return compared.Values(cases, tuple(dict.fromkeys(rows["control"].to_list())), rows)
+    return Values(cases, tuple(dict.fromkeys(rows["control"].to_list())), rows)
 
 
 def _rows(file: Path) -> pl.DataFrame:
-    schema = {"suite": pl.String(), **compared.KEYS, **dict.fromkeys(COLUMNS, pl.Float64())}
+    schema = {"suite": pl.String(), **KEYS, **dict.fromkeys(COLUMNS, pl.Float64())}
     return pl.read_csv(file, schema=schema).with_columns(pl.col("reason").fill_null(""))
 
 
-def read(file: Path) -> tuple[dict[str, compared.Values], pl.DataFrame]:
+def read(file: Path) -> tuple[dict[str, Values], pl.DataFrame]:
     """The values by suite, and the rates of pairs, from the files that :func:`run` wrote.
 
     Raises:
@@ -120,17 +132,15 @@ def read(file: Path) -> tuple[dict[str, compared.Values], pl.DataFrame]:
     found = {}
     for suite in dict.fromkeys(rows["suite"].to_list()):
         own = rows.filter(pl.col("suite") == suite).drop("suite")
-        found[suite] = compared.Values(
-            load_suite(suite).cases, tuple(dict.fromkeys(own["control"].to_list())), own
-        )
+        found[suite] = Values(load_suite(suite).cases, tuple(dict.fromkeys(own["control"].to_list())), own)
     return found, pairs
 
 
 def write_arena(
     page: Path,
-    found: Mapping[str, compared.Values],
+    found: Mapping[str, Values],
     pairs: pl.DataFrame,
-    live: compared.Values | None = None,
+    live: Values | None = None,
 ) -> None:
     """Writes the page, and its plots beside it. Text below the line ``NOTES`` of the page is kept."""
     drawn = {suite: plots.pareto(values) for suite, values in found.items()}
@@ -145,7 +155,7 @@ def write_arena(
     write_page(page, ["\n".join(text).rstrip("\n")], drawings)
 
 
-def lines(stem: str, found: Mapping[str, compared.Values], pairs: pl.DataFrame) -> Iterator[str]:
+def lines(stem: str, found: Mapping[str, Values], pairs: pl.DataFrame) -> Iterator[str]:
     """The lines of the page."""
     controls = next(iter(found.values())).controls
     yield "# Which congestion control wins where?"
@@ -166,14 +176,14 @@ def lines(stem: str, found: Mapping[str, compared.Values], pairs: pl.DataFrame) 
     yield from _fairness(pairs, controls)
 
 
-def _suite(stem: str, suite: ArenaSuite, values: compared.Values) -> Iterator[str]:
+def _suite(stem: str, suite: ArenaSuite, values: Values) -> Iterator[str]:
     yield f"## {suite.title}"
     yield ""
     yield f"`{suite.name}`, {len(suite.cases)} cases."
     yield ""
     yield "| when | pick | what decides | how sure |"
     yield "|---|---|---|---|"
-    for pick in findings.picks(values):
+    for pick in findings.recommendations(values):
         yield f"| {_pick(pick, values.controls)} |"
     yield ""
     yield f"![Rate attained against queuing delay]({stem}-{suite.name}.svg)"
@@ -190,45 +200,51 @@ def _suite(stem: str, suite: ArenaSuite, values: compared.Values) -> Iterator[st
     yield "best, and whoever is within chance of it (Wilcoxon's signed ranks over cases, Holm over all pairs,"
     yield "5 %)."
     yield ""
-    yield f"| control | {' | '.join(value.label for value, _ in ranked)} |"
-    yield f"|---|{'---:|' * len(ranked)}"
-    for index, control in enumerate(values.controls):
-        cells = []
-        for _, one in ranked:
-            told = f"{one.mean[index]:.1f} [{one.low[index]:.1f},\u00a0{one.high[index]:.1f}]"
-            good = frozenset((index, one.order[0])) not in one.apart
-            cells.append(f"**{told}**" if good else told)
-        yield f"| {control} | {' | '.join(cells)} |"
-    yield ""
+    yield from _by_control(values.controls, {value.label: one for value, one in ranked}, _rank)
     for value, one in ranked:
         yield f"- **{value.label}**: {findings.rank_sentence(value, one, values.controls)}"
     yield ""
     yield "Means over the cases:"
     yield ""
-    means = {value.heading: standing.per_case(values.of(value.name)[0]).mean(axis=1) for value, _ in ranked}
-    yield f"| control | {' | '.join(means)} |"
-    yield f"|---|{'---:|' * len(means)}"
-    for index, control in enumerate(values.controls):
-        yield f"| {control} | {' | '.join(number(of[index]) for of in means.values())} |"
-    yield ""
+    means = {value.heading: means_of_known(values.of(value.name)[0]).mean(axis=1) for value, _ in ranked}
+    yield from _by_control(values.controls, means, lambda index, of: number(of[index]))
     yield "The median over all cases and repeats, and the worst repeat with its case:"
     yield ""
     hurts = findings.spreads(values)
-    yield f"| control | {' | '.join(value.heading for value, _ in hurts)} |"
-    yield f"|---|{'---|' * len(hurts)}"
-    for index, control in enumerate(values.controls):
-        each = [own[index] for _, own in hurts]
-        cells = [
-            "–" if one is None else f"{number(one.median)}, worst {number(one.worst)} ({one.case})"
-            for one in each
-        ]
-        yield f"| {control} | {' | '.join(cells)} |"
+    spreads = {value.heading: own for value, own in hurts}
+    yield from _by_control(values.controls, spreads, lambda index, of: _spread(of[index]), "---")
+
+
+def _by_control(
+    controls: Sequence[str], columns: Mapping[str, Any], cell: Callable[[int, Any], str], align: str = "---:"
+) -> Iterator[str]:
+    """A table with a row for each control; ``cell`` makes a cell of its number and the value of a column."""
+    yield f"| control | {' | '.join(columns)} |"
+    yield f"|---|{f'{align}|' * len(columns)}"
+    for index, control in enumerate(controls):
+        yield f"| {control} | {' | '.join(cell(index, of) for of in columns.values())} |"
     yield ""
 
 
-def _pick(pick: findings.Pick, controls: Sequence[str]) -> str:
+def _rank(index: int, found: Ranking) -> str:
+    told = f"{found.mean[index]:.1f} [{found.low[index]:.1f},\u00a0{found.high[index]:.1f}]"
+    return told if frozenset((index, found.order[0])) in found.apart else f"**{told}**"
+
+
+def _spread(one: findings.MedianAndWorst | None) -> str:
+    return "–" if one is None else f"{number(one.median)}, worst {number(one.worst)} ({one.case})"
+
+
+def _ratio(share: findings.RateRatio | None) -> str:
+    if share is None or share.ratio is None:
+        return "–" if share is None else "failed"
+    told = number(share.ratio)
+    return f"**{told}**" if share.even else told
+
+
+def _pick(pick: findings.Recommendation, controls: Sequence[str]) -> str:
     won = f"**{controls[pick.winner.control]}**" if pick.winner is not None and pick.certain else "none"
-    return f"{pick.use.when} | {won} | {compared.ALL[pick.use.value].label} | {pick.sentence(controls)}"
+    return f"{pick.use.when} | {won} | {pick.criterion.label} | {pick.sentence(controls)}"
 
 
 def _fairness(pairs: pl.DataFrame, controls: Sequence[str]) -> Iterator[str]:
@@ -239,20 +255,8 @@ def _fairness(pairs: pl.DataFrame, controls: Sequence[str]) -> Iterator[str]:
     yield "2 Mbit/s, over the second half of a minute: the geometric mean over repeats. Beside itself it is"
     yield "the larger rate by the smaller. In bold: between 1/3 and 3, which RFC 8868 accepts."
     yield ""
-    columns = [*controls, *suites_of.TCP]
-    yield f"| control | {' | '.join(columns)} |"
-    yield f"|---|{'---:|' * len(columns)}"
-    for control in controls:
-        cells = []
-        for column in columns:
-            share = shares.get((control, column))
-            if share is None or share.ratio is None:
-                cells.append("–" if share is None else "failed")
-            else:
-                told = number(share.ratio)
-                cells.append(f"**{told}**" if share.even else told)
-        yield f"| {control} | {' | '.join(cells)} |"
-    yield ""
+    columns = {column: column for column in (*controls, *suites_of.TCP)}
+    yield from _by_control(controls, columns, lambda index, of: _ratio(shares.get((controls[index], of))))
     for tcp in suites_of.TCP:
         fair = [name for name in controls if (share := shares.get((name, tcp))) and share.even]
         low = [
@@ -280,7 +284,7 @@ class Agreement:
         cases: number of cases in which both controls have it.
     """
 
-    value: compared.Compared
+    value: Criterion
     calls: int
     difference: float
     inside: int
@@ -288,12 +292,12 @@ class Agreement:
     cases: int
 
 
-def agreements(simulated: compared.Values, live: compared.Values) -> list[Agreement]:
+def agreements(simulated: Values, live: Values) -> list[Agreement]:
     """How the values that the arena shows side by side agree."""
-    return [_agreement(compared.COMPARED[name], simulated, live) for name in findings.BESIDE]
+    return [_agreement(CRITERIA[name], simulated, live) for name in findings.LIVE_CRITERIA]
 
 
-def _agreement(value: compared.Compared, simulated: compared.Values, live: compared.Values) -> Agreement:
+def _agreement(value: Criterion, simulated: Values, live: Values) -> Agreement:
     differences, inside, same, cases = [], 0, 0, 0
     for case in live.cases:
         winners: list[list[float]] = [[], []]
@@ -316,7 +320,7 @@ def _agreement(value: compared.Compared, simulated: compared.Values, live: compa
     )
 
 
-def _known(values: compared.Values, case: str, control: str, name: str) -> list[float]:
+def _known(values: Values, case: str, control: str, name: str) -> list[float]:
     rows = values.rows.filter(pl.col("case") == case, pl.col("control") == control)
     return [value for value in rows[name].to_list() if value is not None and not isnan(value)]
 
@@ -332,7 +336,7 @@ def _order(pair: Sequence[float], grain: float) -> int:
     )
 
 
-def _live(stem: str, simulated: compared.Values, live: compared.Values) -> Iterator[str]:
+def _live(stem: str, simulated: Values, live: Values) -> Iterator[str]:
     yield "## Simulated and live"
     yield ""
     yield f"{names(live.controls)} are also in browsers, so {len(live.cases)} cases of `access` ran once"
@@ -353,18 +357,25 @@ def _live(stem: str, simulated: compared.Values, live: compared.Values) -> Itera
         yield f"- {control} failed live in {case}, {repeats} of 1 repeats: {reason}"
     if failures.height:
         yield ""
-    shown = [compared.COMPARED[name] for name in findings.BESIDE]
+    shown = [CRITERIA[name] for name in findings.LIVE_CRITERIA]
     yield "Simulated mean, and the live call:"
     yield ""
     yield f"| case | control | {' | '.join(value.heading for value in shown)} |"
     yield f"|---|---|{'---:|' * len(shown)}"
+    failed = {(case, control) for control, case, *_ in simulated.failures().iter_rows()}
+    marked = False
     for case in live.cases:
         for control in live.controls:
+            mark = "*" if (case.name, control) in failed else ""
+            marked |= bool(mark)
             cells = []
             for value in shown:
                 many = _known(simulated, case.name, control, value.name)
                 called = _known(live, case.name, control, value.name)
                 told = [number(sum(of) / len(of)) if of else "–" for of in (many, called)]
-                cells.append(" / ".join(told))
+                cells.append(f"{told[0]}{mark} / {told[1]}")
             yield f"| {case.name} | {control} | {' | '.join(cells)} |"
     yield ""
+    if marked:
+        yield "\\* The mean of the repeats that did not fail, which may be the easy ones."
+        yield ""

@@ -9,7 +9,7 @@ import pytest
 from live_tests import undisturbed
 from parts import LAB
 
-from rtclab.backend.live.tcp import kernel_congestion_controls
+from rtclab.backend.live import kernel_congestion_controls
 from rtclab_papers.validate.tcp import BOUNDS_PERCENT, Bottleneck, Figures, Lateness, of_kernel, simulated
 from side_by_side import TURNS
 

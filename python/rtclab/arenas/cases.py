@@ -14,6 +14,7 @@ from rtclab.scenario import Scenario
 from rtclab.scenario.network import paths
 from rtclab.scenario.topology import Flow
 from rtclab.scenario.units import QueueLimit
+from rtclab.trace import NS_PER_S
 
 KINDS = {
     "droptail": "drop tail",
@@ -35,7 +36,6 @@ WIFI_BPS = 20e6
 SCREEN_RATE = 10
 """A camera with at most this frame rate is a shared screen."""
 USES = ("video", "voice", "screen", "l4s", "downloads")
-NS_PER_S = 10**9
 
 
 @dataclass(frozen=True)

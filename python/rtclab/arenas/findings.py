@@ -11,10 +11,13 @@ import numpy as np
 import polars as pl
 
 from rtclab.arenas.cases import Case
-from rtclab.arenas.standing import Ranking, Winner, per_case, ranking, scores, winner
+from rtclab.arenas.ranking import Ranking, Winner, ranking, scores, winner
 from rtclab.arenas.suite import TCP
-from rtclab.arenas.values import ALL, COMPARED, RANKED, Compared, Values
+from rtclab.arenas.values import ALL, CRITERIA, RANKED, Criterion, Values
+from rtclab.experiment.comparison import ROWS
 from rtclab.metrics.series import Array
+from rtclab.metrics.statistics import means_of_known
+from rtclab.phrases import names_in_words
 from rtclab.report import number
 
 FEWEST_CASES = 5
@@ -28,8 +31,8 @@ YARDSTICK = "fixed"
 
 
 @dataclass(frozen=True)
-class Use:
-    """What somebody wants to do with a call, the value that decides, and how readers read of both."""
+class UseCase:
+    """A use case: when it applies, the criterion that decides, and why, in words for readers."""
 
     name: str
     when: str
@@ -37,34 +40,41 @@ class Use:
     why: str
 
 
-USES = (
-    Use("video", "the call has the network to itself", "in_time_100", "what arrives within 100 ms of queues"),
-    Use(
+USE_CASES = (
+    UseCase(
+        "video", "the call has the network to itself", "in_time_100", "what arrives within 100 ms of queues"
+    ),
+    UseCase(
         "voice",
         "voice shares the network with other traffic",
         "over_budget",
         "the time over a budget of 100 ms",
     ),
-    Use("screen", "you share a screen", "in_time_300", "what arrives within 300 ms of queues"),
-    Use("l4s", "the queue marks for L4S", "in_time_20", "what arrives within 20 ms of queues"),
-    Use(
+    UseCase("screen", "you share a screen", "in_time_300", "what arrives within 300 ms of queues"),
+    UseCase("l4s", "the queue marks for L4S", "in_time_20", "what arrives within 20 ms of queues"),
+    UseCase(
         "downloads", "downloads run beside the call", "tcp_balance", "how alike the rates of call and TCP are"
     ),
 )
 
 
 @dataclass(frozen=True)
-class Pick:
-    """The answer to which control to pick for a use; ``winner`` is None if no case says something.
+class Recommendation:
+    """Which control to pick for a use case; ``winner`` is None if no case says something.
 
     ``failed`` has, by control, the number of these cases in which it failed. It is not compared then.
     """
 
-    use: Use
+    use: UseCase
     cases: Sequence[Case]
     winner: Winner | None
     means: Array
     failed: Mapping[str, int]
+
+    @property
+    def criterion(self) -> Criterion:
+        """The criterion that decides."""
+        return CRITERIA[self.use.value]
 
     @property
     def certain(self) -> bool:
@@ -79,7 +89,7 @@ class Pick:
         return self._answer(controls) + left_out
 
     def _answer(self, controls: Sequence[str]) -> str:
-        found, value = self.winner, COMPARED[self.use.value]
+        found, value = self.winner, self.criterion
         if found is None:
             return "No case of this suite says something about it."
         cases = f"{len(self.cases)} {'case' if len(self.cases) == 1 else 'cases'}"
@@ -98,31 +108,85 @@ class Pick:
         return f"None: {reason}. {told}."
 
 
-def picks(values: Values) -> list[Pick]:
-    """The picks of all uses, without ``YARDSTICK``. Numbers of controls are those of ``values``."""
+def recommendations(values: Values) -> list[Recommendation]:
+    """The recommendations for all use cases, without ``YARDSTICK``."""
     found = []
-    for use in USES:
+    for use in USE_CASES:
         own = [case for case in values.cases if use.name in case.uses]
         known, cases = values.of(use.value, own)
         known[[index for index, name in enumerate(values.controls) if name == YARDSTICK]] = np.nan
-        won = winner(known, COMPARED[use.value].better) if cases else None
-        means = per_case(known).mean(axis=1) if cases else np.empty(0)
+        won = winner(known, CRITERIA[use.value].better) if cases else None
+        means = means_of_known(known).mean(axis=1) if cases else np.empty(0)
         failed = {name: count for name in values.controls if (count := values.failed_in(name, cases))}
-        found.append(Pick(use, cases, won, means, failed))
+        found.append(Recommendation(use, cases, won, means, failed))
     return found
 
 
-def rankings(values: Values) -> list[tuple[Compared, Ranking]]:
+def rankings(values: Values) -> list[tuple[Criterion, Ranking]]:
     """The ranking of every value that is ranked and known in at least one case."""
     found = []
     for name in RANKED:
         known, cases = values.of(name)
         if cases and len(values.controls) > 1:
-            found.append((COMPARED[name], ranking(known, COMPARED[name].better)))
+            found.append((CRITERIA[name], ranking(known, CRITERIA[name].better)))
     return found
 
 
-def rank_sentence(value: Compared, found: Ranking, controls: Sequence[str]) -> str:
+COMPARISON = {"use": pl.String(), "against": pl.String(), **ROWS, "cases": pl.Int64()}
+"""The columns of :func:`comparisons`."""
+
+
+def comparisons(values: Values) -> pl.DataFrame:
+    """Where the arena says that one control is better than another: a row for each, as of compared runs.
+
+    ``label`` is the better control and ``against`` the other one; ``base`` and ``new`` are their means over
+    the cases. A row with a ``use`` compares the best control of a use case with the runner-up, and has the
+    95 % bootstrap interval over cases. The other rows compare the best control of a ranking with each other
+    one by their signed ranks, and have ``p``. ``verdict`` is ``differs`` or ``too few cases to tell``:
+    further cases help, and further repeats of the same cases do not, so ``repeats_needed`` is null.
+    """
+    rows = []
+    for one in recommendations(values):
+        if (won := one.winner) is not None and won.second is not None:
+            ends = [won.low, won.high] if one.criterion.better == "higher" else [-won.high, -won.low]
+            known = {"use": one.use.name, "difference_low": ends[0], "difference_high": ends[1]}
+            pair = (won.second, won.control)
+            rows.append(known | _row(values, one.criterion, one.means, pair, len(one.cases), one.certain))
+    for criterion, found in rankings(values):
+        means = means_of_known(values.of(criterion.name)[0]).mean(axis=1)
+        best, *others = found.order
+        for other in others:
+            pair, both = (other, best), frozenset((other, best))
+            certain = both in found.apart
+            rows.append({"p": found.p[both]} | _row(values, criterion, means, pair, found.cases, certain))
+    return pl.DataFrame(rows, schema=COMPARISON, orient="row")
+
+
+def _row(
+    values: Values,
+    criterion: Criterion,
+    means: Array,
+    pair: tuple[int, int],
+    cases: int,
+    certain: bool,
+) -> dict[str, object]:
+    base, new = (_known(means[index]) for index in pair)
+    return {
+        "against": values.controls[pair[0]],
+        "metric": criterion.name,
+        "unit": criterion.unit,
+        "better": criterion.better,
+        "label": values.controls[pair[1]],
+        "base": base,
+        "new": new,
+        "difference": None if base is None or new is None else new - base,
+        "significant": certain,
+        "verdict": "differs" if certain else "too few cases to tell",
+        "cases": cases,
+    }
+
+
+def rank_sentence(value: Criterion, found: Ranking, controls: Sequence[str]) -> str:
     """Who is first, and from whom that is more than chance apart."""
     best = found.order[0]
     worse = [controls[index] for index in found.order[1:] if frozenset((best, index)) in found.apart]
@@ -132,21 +196,24 @@ def rank_sentence(value: Compared, found: Ranking, controls: Sequence[str]) -> s
     )
     if not worse:
         return f"{first}; nobody is more than chance behind."
-    tail = f"; {_names(alike)} {'is' if len(alike) == 1 else 'are'} within chance" if alike else ""
-    return f"{first}: better than {_names(worse)} by more than chance{tail}."
+    tail = (
+        f"; {names_in_words(alike, len(alike))} {'is' if len(alike) == 1 else 'are'} within chance"
+        if alike
+        else ""
+    )
+    return f"{first}: better than {names_in_words(worse, len(worse))} by more than chance{tail}."
 
 
-def _names(names: Sequence[str]) -> str:
-    return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"
-
-
-def _figure(value: float, about: Compared) -> str:
+def _figure(value: float, about: Criterion) -> str:
     return f"{number(value)} {about.unit}".strip()
 
 
 @dataclass(frozen=True)
 class HeatCell:
-    """A cell of the heat table: the mean over repeats, and how near it is to the best of the case, 0 to 1."""
+    """A cell of the heat table: the mean over repeats, and how near it is to the best of the case, 0 to 1.
+
+    ``score`` is None if the best of the case is 0.
+    """
 
     control: str
     value: float | None
@@ -158,7 +225,7 @@ class HeatCell:
 class HeatTable:
     """A table of cases x controls for one value."""
 
-    value: Compared
+    value: Criterion
     rows: Sequence[tuple[Case, Sequence[HeatCell]]]
 
 
@@ -170,11 +237,11 @@ def heat_tables(values: Values) -> list[HeatTable]:
     failed = {(case, control): reason for control, case, _, reason in values.failures().iter_rows()}
     found = []
     for name in HEAT:
-        value = COMPARED[name]
+        value = CRITERIA[name]
         known, cases = values.of(name)
         if not cases:
             continue
-        means = per_case(known)
+        means = means_of_known(known)
         near = scores(means, value.better, value.grain)
         at = {case.name: index for index, case in enumerate(cases)}
         rows = []
@@ -182,14 +249,17 @@ def heat_tables(values: Values) -> list[HeatTable]:
             index = at.get(case.name)
             cells = []
             for row, control in enumerate(values.controls):
-                reason = failed.get((case.name, control), "")
-                if index is None or np.isnan(means[row, index]):
-                    cells.append(HeatCell(control, None, None, reason))
-                else:
-                    cells.append(HeatCell(control, float(means[row, index]), float(near[row, index]), reason))
+                pair = (
+                    (None, None) if index is None else (_known(means[row, index]), _known(near[row, index]))
+                )
+                cells.append(HeatCell(control, *pair, failed.get((case.name, control), "")))
             rows.append((case, cells))
         found.append(HeatTable(value, rows))
     return found
+
+
+def _known(value: float) -> float | None:
+    return None if np.isnan(value) else float(value)
 
 
 @dataclass(frozen=True)
@@ -204,9 +274,9 @@ class MedianAndWorst:
 SPREADS = ("convergence_time", "recovery_time", "over_budget", "frozen", "freezes")
 
 
-def spreads(values: Values) -> list[tuple[Compared, Sequence[MedianAndWorst | None]]]:
+def spreads(values: Values) -> list[tuple[Criterion, Sequence[MedianAndWorst | None]]]:
     """Median and worst repeat of what hurts, by control; None for one that failed in a case."""
-    found: list[tuple[Compared, Sequence[MedianAndWorst | None]]] = []
+    found: list[tuple[Criterion, Sequence[MedianAndWorst | None]]] = []
     for name in SPREADS:
         known, cases = values.of(name)
         if cases:
@@ -253,10 +323,12 @@ def by_queue(values: Values, among: Sequence[Case]) -> list[tuple[str, int, str,
         columns = []
         for name in QUEUE_VALUES:
             known, cases = values.of(name, own, complete=False)
-            columns.append(per_case(per_case(known)) if cases else np.full(len(values.controls), np.nan))
+            columns.append(
+                means_of_known(means_of_known(known)) if cases else np.full(len(values.controls), np.nan)
+            )
         for index, control in enumerate(values.controls):
             failed = values.failed_in(control, own) > 0
-            cells = [None if failed or np.isnan(of[index]) else float(of[index]) for of in columns]
+            cells = [None if failed else _known(of[index]) for of in columns]
             rows.append((kind, len(own), control, cells))
     return rows
 
@@ -272,7 +344,7 @@ QUEUE_VALUES = (
 
 
 @dataclass(frozen=True)
-class Share:
+class RateRatio:
     """The rate of a flow divided by the rate of the flow beside it: geometric mean over repeats."""
 
     ratio: float | None
@@ -284,12 +356,12 @@ class Share:
         return self.ratio is not None and EVEN[0] <= self.ratio <= EVEN[1]
 
 
-def fairness(pairs: pl.DataFrame, controls: Sequence[str]) -> dict[tuple[str, str], Share]:
+def fairness(pairs: pl.DataFrame, controls: Sequence[str]) -> dict[tuple[str, str], RateRatio]:
     """By control and the control or TCP beside it, the ratio of their rates; none if a repeat failed.
 
     Both flows of a pair of the same control are alike, so there it is the larger rate by the smaller.
     """
-    found: dict[tuple[str, str], Share] = {}
+    found: dict[tuple[str, str], RateRatio] = {}
     for (first, second), rows in pairs.group_by("first", "second", maintain_order=True):
         failures = rows.filter(pl.col("status") != "finished")["reason"].to_list()
         rates = rows.drop_nulls(["rate_first", "rate_second"]).select("rate_first", "rate_second").to_numpy()
@@ -299,51 +371,29 @@ def fairness(pairs: pl.DataFrame, controls: Sequence[str]) -> dict[tuple[str, st
         if first == second:
             logs = np.abs(logs)
         ratio = float(np.exp(logs.mean())) if logs.size and not failures else None
-        found[str(first), str(second)] = Share(ratio, reason)
+        found[str(first), str(second)] = RateRatio(ratio, reason)
         if second not in TCP and first != second:
-            found[str(second), str(first)] = Share(None if ratio is None else 1 / ratio, reason)
+            found[str(second), str(first)] = RateRatio(None if ratio is None else 1 / ratio, reason)
     return found
 
 
-def weighted(
-    values: Values, weights: dict[str, float]
-) -> list[tuple[str, float | None, Sequence[float | None]]]:
-    """By control, best first: its weighted score and the mean score of each weighted value.
-
-    A score is 1 for the best of a case. A control without a value somewhere has no score.
-    """
-    each = []
-    for name in weights:
-        known, cases = values.of(name)
-        value = COMPARED[name]
-        own = scores(per_case(known), value.better, value.grain).mean(axis=1) if cases else None
-        each.append(np.full(len(values.controls), np.nan) if own is None else own)
-    total = np.array(list(weights.values())) @ np.stack(each) / sum(weights.values())
-    order = sorted(range(len(values.controls)), key=lambda index: (np.isnan(total[index]), -total[index]))
-    return [
-        (
-            values.controls[index],
-            None if np.isnan(total[index]) else float(total[index]),
-            [None if np.isnan(of[index]) else float(of[index]) for of in each],
-        )
-        for index in order
-    ]
+LIVE_CRITERIA = ("rate_attained", "queuing_delay_p95", "packet_loss", "frozen")
 
 
-BESIDE = ("rate_attained", "queuing_delay_p95", "packet_loss", "frozen")
-
-
-def beside(simulated: Values, live: Values) -> list[tuple[str, str, Compared, float, float]]:
+def simulated_and_live(simulated: Values, live: Values) -> list[tuple[str, str, Criterion, float, float]]:
     """Case, control and value where both backends know it: the simulated and the live mean."""
     rows = []
-    for name in BESIDE:
+    for name in LIVE_CRITERIA:
         known, cases = simulated.of(name)
         others, too = live.of(name)
         for row, control in enumerate(simulated.controls):
             for index, case in enumerate(cases):
                 if case not in too:
                     continue
-                pair = float(per_case(known)[row, index]), float(per_case(others)[row, too.index(case)])
+                pair = (
+                    float(means_of_known(known)[row, index]),
+                    float(means_of_known(others)[row, too.index(case)]),
+                )
                 if not np.isnan(pair).any():
-                    rows.append((case.name, control, COMPARED[name], *pair))
+                    rows.append((case.name, control, CRITERIA[name], *pair))
     return rows

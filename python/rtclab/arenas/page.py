@@ -6,16 +6,18 @@ import shlex
 from pathlib import Path
 from typing import Any
 
+import polars as pl
+
 from rtclab.arenas import findings, plots
 from rtclab.arenas.cases import Case
-from rtclab.arenas.found import LIVE, SIM, Arena, label_of
-from rtclab.arenas.measure import BUDGET_MS
-from rtclab.arenas.standing import DRAWS
-from rtclab.arenas.suite import TCP
-from rtclab.arenas.values import COMPARED, SHOWN, Values
+from rtclab.arenas.results import SIM, Arena
+from rtclab.arenas.suite import TCP, label_of
+from rtclab.arenas.values import CRITERIA, SHOWN, Values
+from rtclab.metrics.budget import BUDGET_MS
+from rtclab.metrics.statistics import BOOTSTRAP_DRAWS
 from rtclab.report import render
 from rtclab.report.words import machine as machine_in_words
-from rtclab.trace import write_text
+from rtclab.trace import window_in_words, write_text
 
 LIGHT, DARK = (253, 231, 220), (214, 236, 226)
 """Red, green and blue of the worst and of the best cell of the heat table."""
@@ -27,13 +29,19 @@ def write_page(arena: Arena) -> Path:
     Raises:
         DiskFull: no disk space is left.
     """
-    for backend in arena.results:
-        name = "arena.csv" if backend == SIM else f"arena-{backend}.csv"
-        write_text(arena.path / name, arena.values_of(backend).rows.write_csv())
+    write_text(arena.path / "arena.csv", _of_window(arena, arena.values.rows).write_csv())
     if arena.pairs.height:
-        write_text(arena.path / "arena-pairs.csv", arena.pairs.write_csv())
+        write_text(arena.path / "arena-pairs.csv", _of_window(arena, arena.pairs).write_csv())
     write_text(arena.page, page(arena))
     return arena.page
+
+
+def _of_window(arena: Arena, rows: pl.DataFrame) -> pl.DataFrame:
+    """Rows of a CSV file; of a part of the time they have its begin and end in s, null for an open end."""
+    if arena.window is None:
+        return rows
+    moments = zip(("from_s", "to_s"), arena.window, strict=True)
+    return rows.with_columns(pl.lit(moment, pl.Float64).alias(name) for name, moment in moments)
 
 
 def page(arena: Arena) -> str:
@@ -48,8 +56,9 @@ def page(arena: Arena) -> str:
         suite=arena.suite.name,
         controls=controls,
         colours=plots.colours(controls),
-        picks=[(pick, pick.sentence(controls)) for pick in findings.picks(values)],
-        compared=COMPARED,
+        window=window_in_words(arena.window) if arena.window else "",
+        short_cases=arena.short_cases,
+        picks=[(pick, pick.sentence(controls)) for pick in findings.recommendations(values)],
         failures=values.failures().rows(named=True),
         notes=arena.notes,
         ranks=[
@@ -65,32 +74,29 @@ def page(arena: Arena) -> str:
         cell=lambda case, control: _cell(arena, case, control),
         queues=findings.by_queue(values, alike or values.cases),
         alike=[case.name for case in alike],
-        queue_values=[(COMPARED | SHOWN)[name] for name in findings.QUEUE_VALUES],
+        queue_values=[(CRITERIA | SHOWN)[name] for name in findings.QUEUE_VALUES],
         fairness=findings.fairness(arena.pairs, controls),
         columns=[*controls, *TCP],
         pair_failures=arena.pairs.filter(arena.pairs["status"] != "finished").rows(named=True),
         spreads=findings.spreads(values),
-        weighted=findings.weighted(values, dict(arena.weights)) if arena.weights else [],
-        weights=arena.weights,
-        both=_both(arena, values),
+        both=_both(arena),
         left_out=arena.left_out,
         facts=_facts(arena),
         cases=[(case, _rerun(case, "CONTROL")) for case in arena.suite.cases],
-        measures=[*COMPARED.values(), *SHOWN.values()],
+        measures=[*CRITERIA.values(), *SHOWN.values()],
         seeds=_seeds(values),
         traces=arena.traces,
         budget=BUDGET_MS,
-        draws=DRAWS,
+        draws=BOOTSTRAP_DRAWS,
         yardstick=findings.YARDSTICK,
     )
 
 
-def _both(arena: Arena, values: Values) -> list[tuple[Any, ...]]:
-    if not {SIM, LIVE} <= arena.results.keys():
+def _both(arena: Arena) -> list[tuple[Any, ...]]:
+    if arena.other_values is None:
         return []
-    other = arena.values_of(LIVE if arena.backend == SIM else SIM)
-    simulated, live = (values, other) if arena.backend == SIM else (other, values)
-    return findings.beside(simulated, live)
+    both = (arena.values, arena.other_values)
+    return findings.simulated_and_live(*(both if arena.backend == SIM else both[::-1]))
 
 
 def _shade(score: float | None) -> str:
@@ -106,10 +112,9 @@ def _cell(arena: Arena, case: Case, control: str) -> tuple[str, str]:
     """Where the trace of a case with a control lies, if there is one, and the command that makes it."""
     place = ""
     if arena.traces:
-        results = arena.results[arena.backend]
         label = label_of(case.name, control)
-        if label in results.conditions:
-            path = results[label].repeat_path(0)
+        if label in arena.results.conditions:
+            path = arena.results[label].repeat_path(0)
             place = path.relative_to(arena.path).as_posix() if path.is_dir() else ""
     return place, _rerun(case, control) or f"{arena.command} --traces"
 
@@ -122,14 +127,14 @@ def _rerun(case: Case, control: str) -> str:
 
 
 def _facts(arena: Arena) -> list[tuple[str, str]]:
-    results = arena.results[arena.backend]
-    about = results.runs[0]
+    about = arena.results.runs[0]
     seconds = sum(case.scenario.duration.s for case in arena.suite.cases)
     return [
         ("Suite", arena.suite.name),
         ("Cases", f"{len(arena.suite.cases)}, {seconds:g} s together"),
         ("Controls", str(len(arena.controls))),
         ("Repeats", f"{arena.repeats} of each, with the same seeds for all controls"),
+        *([("Time", f"{window_in_words(arena.window)} of each repeat")] if arena.window else []),
         ("Backend", "simulated (virtual time)" if arena.backend == SIM else "live"),
         ("Versions", ", ".join(f"{name} {version}" for name, version in about.versions.items())),
         *(

@@ -9,10 +9,10 @@ from itertools import pairwise
 import numpy as np
 
 from rtclab.arenas.cases import Case
-from rtclab.arenas.measure import QUANTILES
-from rtclab.arenas.standing import Ranking, front, per_case
-from rtclab.arenas.values import CDF, Values
+from rtclab.arenas.ranking import Ranking, front
+from rtclab.arenas.values import DISTRIBUTION, PERCENTILES, Values
 from rtclab.metrics.series import Array
+from rtclab.metrics.statistics import means_of_known
 from rtclab.report import (
     COLOURS,
     INK,
@@ -48,13 +48,13 @@ def pareto(values: Values) -> Plot | None:
     cases = [case for case in cases if case in known]
     if not cases:
         return None
-    use, delay = (per_case(values.of(name, cases)[0]) for name in ("rate_attained", "queuing_delay_p95"))
-    kinds = list(dict.fromkeys(case.queue for case in cases))
+    use, delay = (
+        means_of_known(values.of(name, cases)[0]) for name in ("rate_attained", "queuing_delay_p95")
+    )
+    kinds = {case.queue for case in cases}
     panels = {"all queues": cases} | {
         kind: [one for one in cases if one.queue == kind] for kind in sorted(kinds)
     }
-    if len(kinds) > 1:
-        panels = {"all queues": cases} | panels
     axes = [
         Axes(
             f"{name}, {len(own)} {'case' if len(own) == 1 else 'cases'}",
@@ -113,12 +113,12 @@ def delays(values: Values) -> Plot | None:
     A control that failed in a case is left out, because the other cases alone would not be comparable.
     """
     curves = []
-    cases = values.of(CDF[0])[1]
+    cases = values.of(DISTRIBUTION[0])[1]
     for control in values.controls if cases else ():
         index = values.controls.index(control)
-        each = np.stack([per_case(values.of(name, cases)[0])[index] for name in CDF])
+        each = np.stack([means_of_known(values.of(name, cases)[0])[index] for name in DISTRIBUTION])
         # A percentile stands for the packets around it; the first and the last also for the ends.
-        edges = np.diff([0.0, *((a + b) / 2 for a, b in pairwise(QUANTILES)), 100.0])
+        edges = np.diff([0.0, *((a + b) / 2 for a, b in pairwise(PERCENTILES)), 100.0])
         weight = np.repeat(edges, each.shape[1])
         waited = each.ravel()
         if np.isnan(waited).any():
@@ -132,7 +132,7 @@ def delays(values: Values) -> Plot | None:
         "delays",
         "Distribution of the queuing delay",
         f"Share of the packets that waited in queues for at most so long, over {len(cases)} cases of equal "
-        "weight. It comes from every fifth percentile of each case.",
+        "weight. It comes from the 5th, 25th, 50th, 75th and 95th percentile of each case.",
         [("", [_on_log(one) for one in curves])],
         "Queuing delay (ms)",
     )

@@ -7,25 +7,27 @@ from contextlib import nullcontext
 from pathlib import Path
 
 from rtclab.arenas.controls import choices, with_control
-from rtclab.arenas.found import LIVE, SIM, Arena, label_of, label_of_pair, pairs_of
-from rtclab.arenas.measure import measure
 from rtclab.arenas.page import write_page
-from rtclab.arenas.suite import REPEATS, TCP, ArenaSuite, load_suite, pair
-from rtclab.arenas.weights import read_weights
+from rtclab.arenas.results import LIVE, SIM, Arena, pairs_of
+from rtclab.arenas.suite import REPEATS, TCP, ArenaSuite, beside, label_of, load_suite, pair
+from rtclab.arenas.values import MEASURED
 from rtclab.backend import Backend
 from rtclab.backend import backend as backend_of
 from rtclab.errors import BadInput, UnsupportedScenario
-from rtclab.experiment import STORE_FILE, Condition, Experiment, Results
+from rtclab.experiment import STORE_FILE, Condition, Experiment, Moment, Results
+from rtclab.experiment.window import check_reached, open_window
 from rtclab.processes import cores, process_pool, unguarded_script
+from rtclab.renamed import renamed
 from rtclab.replays.settings import Choice
 from rtclab.scenario import Change, Scenario
+from rtclab.trace import OpenWindow, window_in_names
 
-VERSION = "1"
-"""Identifies what is measured; a change measures stored repeats again."""
 MAX_THREADS = 1
 """With more jobs, each is a process: measuring takes as long as simulating and holds the lock of Python."""
+NO_WEIGHTS = "scores with weights are gone; multiply the columns of arena.csv by your own"
 
 
+@renamed(into="name the directory of all runs: out", weights=NO_WEIGHTS)
 def arena(
     controls: str | Sequence[str] = (),
     *,
@@ -33,27 +35,31 @@ def arena(
     backend: str = SIM,
     repeats: int | None = None,
     jobs: int | None = None,
-    into: str | Path | None = None,
-    weights: str | Path | Mapping[str, float] | None = None,
+    begin: Moment | None = None,
+    end: Moment | None = None,
+    out: str | Path = "runs",
     traces: bool = False,
     progress: bool = True,
     trust: bool = False,
 ) -> Arena:
     """Runs controls in the cases of a suite, and writes a page that compares them.
 
-    All controls have the same seeds. What has finished in the directory does not run again, so the same call
-    continues an arena that was stopped, and a further control runs alone. A control that fails in a case is
-    shown with the reason, and all others stay.
+    All controls have the same seeds. The results are an experiment with the fields ``case`` and ``control``,
+    in the directory ``arena-SUITE`` below ``out``; of live calls in ``arena-SUITE-live``, and of a part of
+    the time for example in ``arena-SUITE-from-10s``. What has finished there does not run again, so the same
+    call continues an arena that was stopped, and a further control runs alone. A control that fails in a case
+    is shown with the reason, and all others stay.
 
     Args:
         controls: one text or several, such as ``goog-cc`` or ``nada,kappa=0.4``; by default all that come
             with rtclab, without the historical ones.
         suite: ``access``, ``rfc8867``, ``rfc8869``, ``random``, a TOML file, or a loaded suite.
-        backend: ``sim`` or ``live``. A page shows both if both have run in its directory.
+        backend: ``sim`` or ``live``. A page shows both if both have run below ``out``.
         repeats: number of repeats of each case with each control; by default 10 simulated or 3 live.
         jobs: number of processes; by default one per core.
-        into: the directory; by default ``runs/arena-SUITE``.
-        weights: weights of a score by the names of values, as a mapping, as text ``k=v,…``, or a TOML file.
+        begin: measure from this time on, such as ``"10 s"`` or 10 (seconds).
+        end: measure up to this time.
+        out: the directory of all runs.
         traces: keep the trace of the first simulated repeat of each case with each control.
         progress: show a progress bar.
         trust: run what a suite or scenarios from outside of the current project name: Python code, programs,
@@ -68,11 +74,10 @@ def arena(
         >>> found.path.joinpath("arena.html").is_file()
         True
     """
-    chosen = choices(controls)
+    chosen, window = choices(controls), open_window(begin, end)
     loaded = suite if isinstance(suite, ArenaSuite) else load_suite(suite, trust=trust)
     count = repeats or loaded.repeats or REPEATS.get(backend, 1)
-    weighted = read_weights(weights)
-    path = Path("runs") / f"arena-{loaded.stem}" if into is None else Path(into)
+    check_reached(window, (case.scenario.duration.s for case in loaded.cases))
     made = backend_of(backend)
     live = made.name != SIM
     conditions = _conditions(loaded, chosen, count, traces=traces and not live, live=live)
@@ -80,28 +85,37 @@ def arena(
     if len(left_out) == len(conditions):
         label, reason = next(iter(left_out.items()))
         raise BadInput(f"backend: live calls can run no case with any of the controls; {label}: {reason}")
-    conditions = {label: one for label, one in conditions.items() if label not in left_out}
     experiment = Experiment(
-        conditions, repeats=1, backend=made, name=f"arena-{loaded.stem}", traces=live, measure=measure
+        {label: one for label, one in conditions.items() if label not in left_out},
+        repeats=1,
+        backend=made,
+        name=_name(loaded, made.name, window),
+        metrics=MEASURED,
+        begin=begin,
+        end=end,
+        traces=live,
     )
     processes = jobs or cores()
     in_processes = not live and processes > MAX_THREADS and unguarded_script() is None
     with process_pool(processes) if in_processes else nullcontext() as executor:
         results = experiment.run(
-            into=path / made.name,
+            into=Path(out) / experiment.about.name,
             executor=executor,
             jobs=jobs if live else processes,
             order="paired" if live else "plain",
             renew=True,
             progress=progress,
         )
-    found = {made.name: results}
-    for other in (SIM, LIVE):
-        if other != made.name and (path / other / STORE_FILE).is_file():
-            found[other] = Results(path / other)
-    arena = Arena(path, loaded, chosen, made.name, count, found, weighted, traces or live, left_out)
+    beside_it = Path(out) / _name(loaded, LIVE if made.name == SIM else SIM, window)
+    other = Results(beside_it) if (beside_it / STORE_FILE).is_file() else None
+    arena = Arena(loaded, chosen, count, results, other, traces or live, left_out)
     write_page(arena)
     return arena
+
+
+def _name(suite: ArenaSuite, backend: str, window: OpenWindow | None) -> str:
+    """The name of the directory."""
+    return f"arena-{suite.stem}{'' if backend == SIM else f'-{backend}'}{window_in_names(window)}"
 
 
 def _conditions(
@@ -110,17 +124,18 @@ def _conditions(
     """The conditions by label: each case with each control, and the pairings."""
     record = [] if traces or live else [Change("record", "seconds")]
 
-    def condition(scenario: Scenario) -> Condition:
+    def condition(case: str, control: str, scenario: Scenario) -> Condition:
         kept = 1 if traces else None
-        return Condition(Scenario.load(scenario, record), repeats=repeats, measures=(VERSION,), traces=kept)
+        fields = {"case": case, "control": control}
+        return Condition(Scenario.load(scenario, record), repeats=repeats, traces=kept, fields=fields)
 
     found = {}
     for case in suite.cases:
         for name, choice in controls.items():
-            found[label_of(case.name, name)] = condition(with_control(case.scenario, choice))
+            found[label_of(case.name, name)] = condition(case.name, name, with_control(case.scenario, choice))
     for first, second in () if live else pairs_of(suite, controls):
-        other = second if second in TCP else controls[second]
-        found[label_of_pair(first, second)] = condition(pair(controls[first], other))
+        scenario = pair(controls[first], second if second in TCP else controls[second])
+        found[f"{first} {beside(second)}"] = condition(beside(second), first, scenario)
     return found
 
 

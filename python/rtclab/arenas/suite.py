@@ -17,6 +17,7 @@ from rtclab.errors import BadInput, Problem, RtclabError, ScenarioError
 from rtclab.replays.settings import Choice
 from rtclab.scenario import Change, Scenario, shipped
 from rtclab.scenario.layers import parsed
+from rtclab.scenario.load import shipped_or_in
 from rtclab.scenario.table import Table, closest
 from rtclab.scenario.trust import ReadFrom
 
@@ -63,6 +64,7 @@ PAIR: Mapping[str, Any] = {
 }
 """The network of two flows that compete. Each could send three quarters of the capacity."""
 FIRST, SECOND = "sender-1->receiver-1", "sender-2->receiver-2"
+_BESIDE = "beside "
 
 
 class _CaseTable(Table):
@@ -182,16 +184,13 @@ def _case(
 ) -> Case:
     """A case of a file, which the simulator can run and in which something is under test."""
     field = f"cases.{name}"
+    if name.startswith(_BESIDE):
+        message = f"names of pairings begin with `{_BESIDE.strip()}`; expected another name"
+        raise ScenarioError(origin, [Problem(field, message)])
     changes = [Change(key, value, "set") for key, value in entry.set.items()]
     changes += [] if suite.duration is None else [Change("duration", suite.duration, "duration")]
-    where: str | Path = entry.scenario
-    if entry.scenario not in shipped():
-        where = directory / entry.scenario
-        if not where.is_file():
-            hint = closest(entry.scenario, shipped()) or "`rtclab list` shows the shipped scenarios"
-            message = f"no scenario `{entry.scenario}`: neither a shipped one nor a file in `{directory}`"
-            raise ScenarioError(origin, [Problem(f"{field}.scenario", message, hint)])
     try:
+        where = shipped_or_in(directory, entry.scenario)
         scenario = Scenario.load(where, changes, by=by)
         backend_of("sim").check(scenario)
     except RtclabError as error:
@@ -212,6 +211,16 @@ def _case(
             origin, [Problem(f"{field}.scenario", message, "expected a call with video or audio")]
         )
     return case
+
+
+def label_of(case: str, control: str) -> str:
+    """The label of the condition of a case with a control."""
+    return f"{case} with {control}"
+
+
+def beside(second: str) -> str:
+    """The case in which a control competes with another control or with TCP, as results name it."""
+    return f"{_BESIDE}{second}"
 
 
 def pair(first: Choice, second: Choice | str) -> Scenario:

@@ -11,7 +11,8 @@ import numpy as np
 import polars as pl
 
 from rtclab.arenas.cases import Case
-from rtclab.arenas.measure import BUDGETS_MS, QUANTILES
+from rtclab.metrics import METRICS
+from rtclab.metrics.budget import BUDGETS_MS
 from rtclab.metrics.series import Array
 
 KBIT = 1000.0
@@ -21,8 +22,8 @@ DIGITS = 6
 
 
 @dataclass(frozen=True)
-class Compared:
-    """A value in which controls are compared.
+class Criterion:
+    """A criterion by which controls are compared.
 
     ``grain`` is the size below which a difference means nothing, ``words`` the definition.
     """
@@ -40,143 +41,125 @@ class Compared:
         return f"{self.label} ({self.unit})" if self.unit else self.label
 
 
-COMPARED = {
-    one.name: one
-    for one in (
-        Compared(
-            "rate_attained",
-            "Rate attained",
-            "%",
-            "higher",
+def _of_metric(name: str, grain: float, words: str, label: str = "") -> Criterion:
+    """A criterion that is the mean of a metric over the flows under test."""
+    one = METRICS[name]
+    return Criterion(name, label or one.label, one.unit, one.better, grain, words)
+
+
+def _by_name(*criteria: Criterion) -> dict[str, Criterion]:
+    return {one.name: one for one in criteria}
+
+
+CRITERIA = _by_name(
+    Criterion(
+        "rate_attained",
+        "Rate attained",
+        "%",
+        "higher",
+        0,
+        "Bits that arrive, in % of what the narrowest path could carry or the sources could send, "
+        "whichever is less at any time.",
+    ),
+    _of_metric("queuing_delay_p95", 1, "95th percentile of the time that packets wait in queues."),
+    _of_metric("packet_loss", 0.1, "Packets that do not arrive."),
+    Criterion("frozen", "Time frozen", "%", "lower", 0.1, "Share of the time for which video is frozen."),
+    _of_metric("picture_delay", 1, "Mean time from the camera to the screen."),
+    _of_metric("audio_concealed", 0.1, "Sound that the receiver has to make up."),
+    _of_metric(
+        "convergence_time",
+        1,
+        "The longest time until the rate stays near its level, after the start and after changes.",
+    ),
+    _of_metric(
+        "recovery_time",
+        1,
+        "The longest time after a fall of the capacity until the delay is within its budget again.",
+    ),
+    _of_metric(
+        "over_budget",
+        0.1,
+        "Share of the seconds in which packets take on average over 100 ms more than without queues, or "
+        "in which none arrive.",
+        "Time over budget",
+    ),
+    Criterion(
+        "balance",
+        "Balance of flows",
+        "%",
+        "higher",
+        0,
+        "The lowest rate of flows that share a path, in % of the highest, in windows of 20 s.",
+    ),
+    Criterion(
+        "tcp_balance",
+        "Balance with TCP",
+        "%",
+        "higher",
+        0,
+        "The smaller rate of a flow and of TCP beside it, in % of the larger, in windows of 20 s.",
+    ),
+    *(
+        _of_metric(
+            f"in_time_{budget}",
             0,
-            "Bits that arrive, in % of what the narrowest path could carry or the sources could send, "
-            "whichever is less at any time.",
-        ),
-        Compared(
-            "queuing_delay_p95",
-            "Queuing delay p95",
-            "ms",
-            "lower",
-            1,
-            "95th percentile of the time that packets wait in queues.",
-        ),
-        Compared("packet_loss", "Packet loss", "%", "lower", 0.1, "Packets that do not arrive."),
-        Compared("frozen", "Time frozen", "%", "lower", 0.1, "Share of the time for which video is frozen."),
-        Compared(
-            "picture_delay", "Picture delay", "ms", "lower", 1, "Mean time from the camera to the screen."
-        ),
-        Compared(
-            "audio_concealed", "Audio concealed", "%", "lower", 0.1, "Sound that the receiver has to make up."
-        ),
-        Compared(
-            "convergence_time",
-            "Convergence time",
-            "s",
-            "lower",
-            1,
-            "The longest time until the rate stays near its level, after the start and after changes.",
-        ),
-        Compared(
-            "recovery_time",
-            "Recovery time",
-            "s",
-            "lower",
-            1,
-            "The longest time after a fall of the capacity until the delay is within its budget again.",
-        ),
-        Compared(
-            "over_budget",
-            "Time over budget",
-            "%",
-            "lower",
-            0.1,
-            "Share of the seconds in which packets take on average over 100 ms more than without queues, or "
-            "in which none arrive.",
-        ),
-        Compared(
-            "balance",
-            "Balance of flows",
-            "%",
-            "higher",
-            0,
-            "The lowest rate of flows that share a path, in % of the highest, in windows of 20 s.",
-        ),
-        Compared(
-            "tcp_balance",
-            "Balance with TCP",
-            "%",
-            "higher",
-            0,
-            "The smaller rate of a flow and of TCP beside it, in % of the larger, in windows of 20 s.",
-        ),
-        *(
-            Compared(
-                f"in_time_{budget}",
-                f"Used in time, {budget} ms",
-                "%",
-                "higher",
-                0,
-                f"The rate attained by packets that wait in queues for at most {budget} ms, without the "
-                "seconds in which more than 10 % of the packets are lost.",
-            )
-            for budget in BUDGETS_MS
-        ),
-    )
-}
-"""What is compared, by name. A flow counts as much as any other flow of its case."""
-RANKED = tuple(name for name in COMPARED if not name.startswith("in_time_"))
-SHOWN = {
-    one.name: one
-    for one in (
-        Compared("queuing_delay_p50", "Queuing delay p50", "ms", "lower", 1, "Median time in queues."),
-        Compared("ce_share", "Marked", "%", "", 0.1, "Packets that arrive with a mark (CE)."),
-        Compared("aqm_drop_share", "Dropped early", "%", "lower", 0.1, "Packets that the queue drops early."),
-        Compared("freezes", "Freezes", "1/min", "lower", 0.1, "Freezes of video per minute."),
-        Compared("frame_rate", "Frame rate", "frame/s", "higher", 0, "Frames that are decoded."),
-        Compared("frame_height", "Frame height", "pixel", "higher", 0, "Mean height of the received video."),
-        Compared("receiving_rate", "Receiving rate", "kbit/s", "higher", 0, "IP packets that arrive."),
-    )
-}
-"""Values that are shown and not ranked."""
-ALL = COMPARED | SHOWN
-CDF = tuple(f"queue_{percent}" for percent in QUANTILES)
-MEANS = (
-    "queuing_delay_p50",
-    "queuing_delay_p95",
-    "packet_loss",
-    "ce_share",
-    "aqm_drop_share",
-    "frame_rate",
-    "frame_height",
-    "picture_delay",
-    "audio_concealed",
-    "convergence_time",
-    "recovery_time",
-    "over_budget",
-    "receiving_rate",
-    *CDF,
+            f"The rate attained by packets that wait in queues for at most {budget} ms, without the "
+            "seconds in which more than 10 % of the packets are lost.",
+            f"Used in time, {budget} ms",
+        )
+        for budget in BUDGETS_MS
+    ),
 )
-"""Values of a repeat that are means over its flows under test."""
+"""The criteria by name. A flow counts as much as any other flow of its case."""
+RANKED = tuple(name for name in CRITERIA if not name.startswith("in_time_"))
+SHOWN = _by_name(
+    _of_metric("queuing_delay_p50", 1, "Median time in queues."),
+    _of_metric("ce_share", 0.1, "Packets that arrive with a mark (CE).", "Marked"),
+    _of_metric("aqm_drop_share", 0.1, "Packets that the queue drops early.", "Dropped early"),
+    Criterion("freezes", "Freezes", "1/min", "lower", 0.1, "Freezes of video per minute."),
+    _of_metric("frame_rate", 0, "Frames that are decoded."),
+    _of_metric("frame_height", 0, "Mean height of the received video."),
+    _of_metric("receiving_rate", 0, "IP packets that arrive."),
+)
+"""Values that are shown and not ranked."""
+ALL = CRITERIA | SHOWN
+PERCENTILES = (5, 25, 50, 75, 95)
+"""The percentiles of the queuing delay of which its distribution is drawn."""
+DISTRIBUTION = tuple(f"queuing_delay_p{percent}" for percent in PERCENTILES)
+COLUMNS = tuple(dict.fromkeys((*ALL, *DISTRIBUTION)))
+"""The values of a repeat, in the order of the table."""
+_IN_TIME = tuple(f"in_time_{budget}" for budget in BUDGETS_MS)
+MEANS = tuple(name for name in COLUMNS if name in METRICS and name not in _IN_TIME)
+"""Values of a repeat that are means of a metric over its flows under test."""
+_FOR_VALUES = (
+    "flow_begin",
+    "active_time",
+    "freeze_count",
+    "freeze_duration",
+    "rate_balance_20s",
+    "share_against_tcp_20s",
+    "late_rate",
+)
+MEASURED = tuple(name for name in METRICS if name in {*MEANS, *_IN_TIME, *_FOR_VALUES})
+"""The metrics from which all values are computed."""
 
 
 def of_repeat(case: Case, numbers: Mapping[tuple[str, str], float]) -> dict[str, float]:
-    """The values of a repeat, from what :func:`~rtclab.arenas.measure.measure` found by metric and flow."""
+    """The values of a repeat, from the values of metrics by metric and flow."""
     flows = case.tested
 
     def known(name: str) -> list[float]:
         return [numbers[name, flow] for flow in flows if (name, flow) in numbers]
 
     found = {name: float(np.mean(of)) for name in MEANS if (of := known(name))}
-    lasts = {
-        flow: numbers["end", flow] - numbers["begin", flow] for flow in flows if ("begin", flow) in numbers
-    }
-    spans = {flow: (numbers["begin", flow], numbers["end", flow]) for flow in lasts}
+    lasts = {flow: numbers["active_time", flow] for flow in flows if ("flow_begin", flow) in numbers}
+    begins = {flow: numbers["flow_begin", flow] for flow in lasts}
+    spans = {flow: (begins[flow], round(begins[flow] + lasts[flow], 9)) for flow in lasts}
     room = sum(case.room_bits(spans).values())
     bits = {flow: numbers.get(("receiving_rate", flow), 0.0) * KBIT * s for flow, s in lasts.items()}
     if room > 0:
         found["rate_attained"] = PERCENT * sum(bits.values()) / room
-        for budget in BUDGETS_MS:
-            name = f"in_time_{budget}"
+        for name in _IN_TIME:
             in_time = sum(numbers.get((name, flow), 0.0) * of for flow, of in bits.items())
             found[name] = in_time / room
     minutes = sum(lasts.values()) / 60
@@ -205,9 +188,9 @@ KEYS = pl.Schema(
 )
 
 
-def table(rows: Sequence[Mapping[str, object]], columns: Sequence[str]) -> pl.DataFrame:
-    """A table with the columns of ``KEYS`` and of values, rounded to ``DIGITS``; null for what is unknown."""
-    schema = {**KEYS, **dict.fromkeys(columns, pl.Float64())}
+def table(rows: Sequence[Mapping[str, object]]) -> pl.DataFrame:
+    """A table with ``KEYS`` and ``COLUMNS``, whose values are rounded to ``DIGITS``; null if unknown."""
+    schema = {**KEYS, **dict.fromkeys(COLUMNS, pl.Float64())}
     values = [
         tuple(_rounded(row.get(name)) if name not in KEYS else row[name] for name in schema) for row in rows
     ]

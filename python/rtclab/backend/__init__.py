@@ -19,7 +19,7 @@ from rtclab.backend.taking_turns import turn
 from rtclab.errors import SEE_DOCTOR, BackendUnavailable, BadInput, need_linux
 from rtclab.scenario import Scenario
 from rtclab.scenario.network import route
-from rtclab.scenario.topology import connections, flow_names
+from rtclab.scenario.topology import named_connections
 from rtclab.trace import (
     SCHEMAS,
     CallInfo,
@@ -37,7 +37,7 @@ Watch = Callable[[dict[str, Any]], None]
 
 
 def unwatched(_new: dict[str, Any]) -> None:
-    """Watches nothing."""
+    """Takes what is new and does nothing with it: the watch of a run that nobody watches."""
 
 
 class Backend(Protocol):
@@ -149,8 +149,7 @@ def planned_flows(scenario: Scenario) -> dict[str, FlowInfo]:
     """Every flow of calls and traffic, from the planned start of its connection to the planned end."""
     spans: dict[str, tuple[int, int]] = {}
     forwarded: set[str] = set()
-    joined = connections(scenario)
-    for connection, names in zip(joined, flow_names(joined), strict=True):
+    for connection, names in named_connections(scenario):
         forwarded |= {names[0]} if connection.forwards is not None else set()
         for name in names:
             start_ns, end_ns = spans.get(name, (connection.start_ns, 0))
@@ -247,8 +246,7 @@ def planned_pairs(scenario: Scenario) -> Pairs:
     Several connections may join the same pair, because a server has one for each sender that it forwards.
     """
     found: Pairs = {}
-    joined = connections(scenario)
-    for connection, flows in zip(joined, flow_names(joined), strict=True):
+    for connection, flows in named_connections(scenario):
         if connection.start_ns < connection.end_ns:
             a, b = sorted((connection.a, connection.b))
             key = connection.call, a, b
@@ -270,7 +268,7 @@ def versions() -> dict[str, str]:
 
 @cache
 def machine() -> Machine:
-    """This computer."""
+    """System, kernel, processor, cores and memory of this computer, for manifests."""
     return Machine(
         system=platform.system(),
         kernel=platform.release(),

@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Iterator
 
 from rtclab.scenario import Scenario, mixing
-from rtclab.scenario.topology import Connection, connections, flow_names
+from rtclab.scenario.topology import Connection, named_connections
 
 Spans = tuple[tuple[int, int], ...]
 """Begin and end of times in ns since the run began, in order and apart."""
@@ -18,9 +18,8 @@ def promised_media(scenario: Scenario) -> dict[str, dict[str, Spans]]:
     A server that forwards neither sees nor hears, so nothing is promised to it. A picture that a server
     composes is promised from when somebody else could be in it.
     """
-    joined = connections(scenario)
     found: dict[str, dict[str, list[tuple[int, int]]]] = defaultdict(lambda: defaultdict(list))
-    for connection, names in zip(joined, flow_names(joined), strict=True):
+    for connection, names in named_connections(scenario):
         ways = [(connection.ends[0], connection.b), (connection.b, connection.a)]
         for name, (sender, receiver) in zip(names, ways[: 1 if connection.one_way else 2], strict=False):
             if receiver in scenario.participants or connection.mixing:

@@ -15,14 +15,13 @@ from typing import Any, Self
 
 import polars as pl
 
-from rtclab.trace import NS_PER_S, Trace
+from rtclab.trace import KBIT_PER_BYTE, NS_PER_S, Trace
 
 Row = Mapping[str, Any]
 Counts = dict[str, float | None]
 Points = dict[str, list[list[float]]]
 """By the name of a curve, its points: time in s since the run began, and value."""
 
-KBIT_PER_BYTE = 8 / 1000
 _AT = itemgetter("at_ns", "flow")
 
 
@@ -37,7 +36,7 @@ USED = {
     "host": ("at_ns", "participant", "cpu_percent"),
     "events": ("at_ns", "participant", "flow", "event", "detail"),
 }
-"""By table, the columns of which points and events are made. A meeting of many people has many rows."""
+"""By table, the columns that points and events are made from. A meeting of many people has many rows."""
 
 
 class Sampler:
@@ -67,7 +66,7 @@ class Sampler:
 
     @classmethod
     def of_trace(cls, trace: Trace) -> Self:
-        """The sampler of a whole trace."""
+        """A sampler whose first :meth:`new` returns the points of a whole trace."""
         return cls(
             {
                 name: trace.select(name, **{column: pl.col(column) for column in columns})
@@ -176,7 +175,7 @@ class _Step:
 
     @property
     def middle_ns(self) -> float:
-        """The middle between the two."""
+        """The time in ns halfway between the two reports."""
         return (self.before_ns + self.at_ns) / 2
 
     def increase(self, name: str) -> float | None:

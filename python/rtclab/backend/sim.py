@@ -27,7 +27,7 @@ from rtclab.backend.sampler import Sampler
 from rtclab.errors import BadInput, CallFailed, RtclabError, UnsupportedScenario
 from rtclab.scenario import Scenario, Video, closest, mixing
 from rtclab.scenario.own_control import FORMS
-from rtclab.scenario.participant import CongestionControl, Server
+from rtclab.scenario.participant import CongestionControl
 from rtclab.scenario.toml_text import toml_text
 from rtclab.trace import NULLABLE, SCHEMAS, FlowInfo, Trace, write_bytes, write_text
 
@@ -73,7 +73,7 @@ class SimBackend:
             table = f"participants.{participant}" if own.congestion_control is not None else ""
             _check_control(scenario.congestion_control_of(participant), table)
         for server in mixing.mixers(scenario):
-            own_server = scenario.servers.get(server, Server())
+            own_server = mixing.server_of(scenario, server)
             table = f"servers.{server}"
             _check_video(mixing.composition(scenario, server), table if own_server.video else "")
             control = mixing.congestion_control_of(scenario, server)

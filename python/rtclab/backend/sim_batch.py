@@ -108,7 +108,7 @@ class _Plan:
         return cls(scenario, prefix, first_call, native, flows, planned_calls(scenario), pairs)
 
     def path_changes(self) -> list[tuple[int, str, int | None, float]]:
-        """Rows of the table ``paths``."""
+        """Rows of the table ``paths``, with the names that paths have in the common trace."""
         return [
             (at_ns, self.prefix + path, capacity_bps, delay_ms)
             for at_ns, path, capacity_bps, delay_ms in self.scenario.path_changes()

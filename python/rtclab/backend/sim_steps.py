@@ -69,7 +69,7 @@ class Simulation:
 
     @property
     def duration(self) -> float:
-        """When the repeat ends, in s."""
+        """Length of the repeat in s, as the scenario plans it."""
         return self._planned.duration.s
 
     def advance(self, until: str | float | None = None) -> None:

@@ -10,7 +10,8 @@ import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, NoReturn
 
-from rtclab.cli.app import EXIT_BROKEN_PIPE, app
+from rtclab.cli.app import app
+from rtclab.cli.commands import EXIT_BROKEN_PIPE
 from rtclab.errors import RtclabError, is_disk_full
 from rtclab.terminal import shown
 

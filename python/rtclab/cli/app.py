@@ -5,48 +5,12 @@ from __future__ import annotations
 import sys
 from functools import partial
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 import typer
-from typer.core import TyperGroup
 
+from rtclab.cli.commands import Command, Commands
 from rtclab.errors import BadInput
-
-EXIT_BROKEN_PIPE = 141
-"""128 + SIGPIPE, which a shell reports when the reader of a pipe has exited."""
-
-
-class Commands(TyperGroup):
-    """The group of all commands: rtclab's own, and commands that other distributions add.
-
-    Typer's own group exits with 1 when the reader of the output has exited.
-    """
-
-    def list_commands(self, ctx: Any) -> list[str]:
-        """The names of all commands, rtclab's own first."""
-        from rtclab import plugins
-
-        own = super().list_commands(ctx)
-        return [*own, *(name for name in plugins.command_names() if name not in own)]
-
-    def get_command(self, ctx: Any, cmd_name: str) -> Any:
-        """The command of this name; rtclab's own come first. None if there is no such command."""
-        from rtclab import plugins
-
-        return super().get_command(ctx, cmd_name) or plugins.command(cmd_name)
-
-    def invoke(self, ctx: Any) -> Any:
-        """Runs a command; if nobody reads its output any more, the exit status is ``EXIT_BROKEN_PIPE``."""
-        try:
-            try:
-                return super().invoke(ctx)
-            finally:
-                sys.stdout.flush()
-        except BrokenPipeError:
-            # Otherwise Python would complain when it flushes at exit.
-            sys.stdout = None
-            raise typer.Exit(EXIT_BROKEN_PIPE) from None
-
 
 app = typer.Typer(
     cls=Commands,
@@ -109,7 +73,6 @@ Repeats = Annotated[
     int | None,
     typer.Option(
         "--repeats",
-        "--repeat",
         min=1,
         help="Number of repeats, of a sweep for each combination; default: the scenario's own.",
     ),
@@ -139,7 +102,9 @@ Control = Annotated[
 ]
 Out = Annotated[Path, typer.Option("--out", metavar="DIR", help="Directory of runs.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON, for scripts.")]
-Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print only the path of the run.")]
+Quiet = Annotated[
+    bool, typer.Option("--quiet", "-q", help="Print only the path of the results, and what fails.")
+]
 AsCsv = Annotated[bool, typer.Option("--csv", help="Print CSV, for a spreadsheet.")]
 AllMetrics = Annotated[bool, typer.Option("--all", help="Print all metrics, with standard deviations.")]
 Metrics = Annotated[
@@ -147,7 +112,7 @@ Metrics = Annotated[
     typer.Option(
         "--metric",
         metavar="NAME",
-        help="Print only this metric; may be given several times. `rtclab metrics` lists all metrics.",
+        help="Only this metric; may be given several times. `rtclab metrics` lists all metrics.",
         autocompletion=complete_metric,
     ),
 ]
@@ -164,13 +129,29 @@ Flows = Annotated[
         "times. By default flows that carry feedback alone are left out.",
     ),
 ]
-PLOT_HELP = "the name ends in .html, .svg, .png or .pdf."
+Limits = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--assert",
+        metavar="LIMIT",
+        help="A limit for the mean over the repeats of each condition, such as 'rtt_p95 < 150 ms' or "
+        "'frame_rate of alice->bob >= 25 frame/s'; may be given several times.",
+    ),
+]
+Page = Annotated[Path | None, typer.Option(metavar="FILE", help="Also write a page, as HTML.")]
+PlotFile = Annotated[
+    Path | None,
+    typer.Option(metavar="FILE", help="Also write a plot; the name ends in .html, .svg, .png or .pdf."),
+]
+Sdp = Annotated[
+    Path | None, typer.Option(metavar="FILE", help="SDP that describes the codecs of a captured call.")
+]
 Where = Annotated[
     list[str] | None,
     typer.Option(
         "--where",
         metavar="FIELD=VALUE",
-        help="Only the conditions of a sweep with this value, as it was given.",
+        help="Only the conditions of a sweep with this value; may be given several times.",
     ),
 ]
 Resume = Annotated[
@@ -199,6 +180,8 @@ Trust = Annotated[
     ),
 ]
 RUNS = Path("runs")
+MOST_IMPORTED_FLOWS = 6
+"""Further flows of an import are only counted."""
 
 
 def version(wanted: bool) -> None:
@@ -230,23 +213,17 @@ def list_scenarios(
     controls: Annotated[
         bool, typer.Option("--controls", help="List the congestion controls of the simulator instead.")
     ] = False,
-    every: Annotated[
-        bool, typer.Option("--all", help="Also list each condition of the published papers.")
-    ] = False,
+    as_csv: AsCsv = False,
     as_json: AsJson = False,
 ) -> None:
     """List the scenarios that come with rtclab, or the congestion controls with their options.
 
-    The conditions of published papers are only counted, unless you ask for them. --json lists everything.
+    The conditions of published papers are only counted, unless you name their folder. --json and --csv list
+    everything.
     """
-    from rtclab.cli.listing import list_controls, list_scenarios
+    from rtclab.cli.listing import list_scenarios
 
-    if controls:
-        if folders or every:
-            raise BadInput("--controls takes neither folders nor --all")
-        list_controls(as_json=as_json)
-    else:
-        list_scenarios(folders or [], every=every, as_json=as_json)
+    list_scenarios(folders or [], controls=controls, as_csv=as_csv, as_json=as_json)
 
 
 @app.command("metrics", epilog="Example: rtclab metrics rtt")
@@ -255,6 +232,7 @@ def list_metrics(
         list[str] | None,
         typer.Argument(metavar="[NAME …]", help="Only these metrics.", autocompletion=complete_metric),
     ] = None,
+    as_csv: AsCsv = False,
     as_json: AsJson = False,
 ) -> None:
     """List the metrics with unit, definition and source."""
@@ -263,11 +241,9 @@ def list_metrics(
     from rtclab.experiment import check_names
     from rtclab.lab import list_metrics
 
-    check_names(names or [])
-    metrics = chosen(list_metrics(), names or [])
-    if as_json:
-        tables.print_json(metrics.to_dicts())
-    else:
+    check_names(names or ())
+    metrics = chosen(list_metrics(), names or ())
+    if not tables.print_rows(metrics, as_csv=as_csv, as_json=as_json):
         tables.show_definitions(metrics)
 
 
@@ -337,15 +313,7 @@ def run(
             "minute of first-call takes 3 MB, kept in memory until the end. Live calls always write one.",
         ),
     ] = False,
-    limits: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--assert",
-            metavar="LIMIT",
-            help="A limit for the mean over the repeats, such as 'rtt_p95 < 150 ms' or "
-            "'frame_rate of alice->bob >= 25 frame/s'; may be given several times.",
-        ),
-    ] = None,
+    limits: Limits = None,
     watched: Annotated[
         bool,
         typer.Option("--watch", help="Serve a page that shows what happens, and keep it as watch.html."),
@@ -371,23 +339,24 @@ def run(
     no_report: NoReport = False,
     all_metrics: AllMetrics = False,
     quiet: Quiet = False,
+    as_csv: AsCsv = False,
     as_json: AsJson = False,
 ) -> None:
     """Run a scenario, print the most important metrics and write a report.
 
     The exit status is 1 if a repeat failed or a limit does not hold; finished repeats are kept.
     """
-    from rtclab.cli.running import RunOutput, changes_of, limits_of, run_and_report, seats_of
+    from rtclab.cli import running
     from rtclab.lab import run
 
     if watch_port is not None and not watched:
         raise BadInput("--watch-port: expected --watch with it")
-    wanted_changes = changes_of(changes, control)
-    seats = seats_of(invite or ())
+    wanted_changes = running.changes_of(changes, control)
+    seats = running.pairs("--invite", invite or (), "NAME=ADDRESS")
     shorthands = (f"duration={duration}",) if duration else ()
-    wanted = limits_of(limits or (), flows or (), scenario, [*wanted_changes, *shorthands], resume, out)
-    status = run_and_report(
-        RunOutput(not no_report, all_metrics, as_json, quiet=quiet, flows=flows),
+    changed = [*wanted_changes, *shorthands]
+    wanted = running.limits_of(limits or (), flows or (), scenario, changed, resume, out)
+    status = running.run_and_report(
         lambda: run(
             scenario,
             backend=backend,
@@ -408,7 +377,13 @@ def run(
             invite_wait=invite_wait,
             trust=trust,
         ),
-        wanted,
+        limits=wanted,
+        report=not no_report,
+        all_metrics=all_metrics,
+        flows=flows,
+        quiet=quiet,
+        as_csv=as_csv,
+        as_json=as_json,
     )
     raise typer.Exit(status)
 
@@ -439,6 +414,7 @@ def sweep(
     flows: Flows = None,
     begin: From = None,
     end: To = None,
+    limits: Limits = None,
     traces: Annotated[
         bool,
         typer.Option(
@@ -452,13 +428,14 @@ def sweep(
     out: Out = RUNS,
     no_report: NoReport = False,
     quiet: Quiet = False,
+    as_csv: AsCsv = False,
     as_json: AsJson = False,
 ) -> None:
     """Run a scenario with every combination of some values; write one table and one report.
 
     Simulated repeats are measured in memory and leave no traces. Live repeats leave theirs in the directory
-    of the sweep, below conditions/. Finished repeats are always kept. The exit status is 1 if a repeat
-    failed.
+    of the sweep, below conditions/. Finished repeats are always kept. The exit status is 1 if a repeat failed
+    or a limit does not hold in a condition.
     """
     from rtclab.cli import running
     from rtclab.experiment import check_names, open_store
@@ -466,11 +443,13 @@ def sweep(
 
     check_names(metrics or [])
     wanted_changes = running.changes_of(changes, control)
+    shorthands = (f"duration={duration}",) if duration else ()
+    wanted = running.limits_of(limits or (), (), scenario, [*wanted_changes, *shorthands], resume, out)
     resumed = backend or (open_store(resume, out).about.backend if resume else "sim")
     start = partial(
         sweep,
         scenario,
-        running.fields_of(vary or []),
+        running.pairs("--vary", vary or (), "FIELD=VALUES"),
         backend=backend,
         duration=duration,
         repeats=repeats,
@@ -486,8 +465,14 @@ def sweep(
         trust=trust,
     )
     status = running.run_and_report(
-        running.RunOutput(not no_report, as_json=as_json, metrics=metrics or (), quiet=quiet, flows=flows),
         lambda: running.sweep_in_processes(start, jobs, simulated=resumed == "sim" and not traces),
+        limits=wanted,
+        report=not no_report,
+        metrics=metrics or (),
+        flows=flows,
+        quiet=quiet,
+        as_csv=as_csv,
+        as_json=as_json,
     )
     raise typer.Exit(status)
 
@@ -515,12 +500,16 @@ def gate(
         Path | None,
         typer.Option(metavar="FILE", help="Write Markdown, for a comment on a pull request."),
     ] = None,
-    page: Annotated[Path | None, typer.Option(metavar="FILE", help="Write a page with every check.")] = None,
+    page: Page = None,
     begin: From = None,
     end: To = None,
     jobs: Jobs = None,
     trust: Trust = False,
     out: Annotated[Path, typer.Option("--out", metavar="DIR", help="Directory of live runs.")] = RUNS,
+    quiet: Annotated[
+        bool, typer.Option("--quiet", "-q", help="Print only the verdict, and what fails.")
+    ] = False,
+    as_csv: AsCsv = False,
     as_json: AsJson = False,
 ) -> None:
     """Run the scenarios of a suite; check their limits, and whether a metric is worse than in the baseline.
@@ -528,15 +517,29 @@ def gate(
     The exit status is 1 if a check fails, because a limit does not hold, a metric is worse by more than its
     margin and by more than chance, or something was not measured.
     """
-    from rtclab.cli.gating import Files, gate_and_show
+    from rtclab.cli import tables
+    from rtclab.cli.gating import show_result
+    from rtclab.cli.running import EXIT_FAILED
+    from rtclab.gates import gate
+    from rtclab.trace import write_text
 
     if update_baseline != (reason is not None):
         raise BadInput(
             "--update-baseline and --reason: expected both or neither",
             hint="for example --update-baseline --reason 'frames are paced'",
         )
-    files = Files(junit, markdown, page)
-    raise typer.Exit(gate_and_show(suite, files, reason, begin, end, jobs, out, as_json=as_json, trust=trust))
+    result = gate(suite, begin=begin, end=end, update_baseline=reason, jobs=jobs, out=out, trust=trust)
+    for file, text in ((junit, result.junit), (markdown, result.markdown)):
+        if file is not None:
+            file.parent.mkdir(parents=True, exist_ok=True)
+            write_text(file, text())
+    if page is not None:
+        result.report(page)
+    if as_json:
+        tables.print_json(result.as_dict())
+    elif not tables.print_rows(result.table(), as_csv=as_csv):
+        show_result(result, quiet=quiet)
+    raise typer.Exit(0 if result.passed else EXIT_FAILED)
 
 
 @app.command(epilog="Example: rtclab arena goog-cc scream nada,kappa=0.4 --suite rfc8867 --repeats 10")
@@ -567,23 +570,9 @@ def arena(
         ),
     ] = None,
     jobs: Jobs = None,
-    into: Annotated[
-        Path | None,
-        typer.Option(
-            "--into",
-            "--out",
-            metavar="DIR",
-            help="Directory of the arena; what has finished there does not run again. By default "
-            "runs/arena-SUITE.",
-        ),
-    ] = None,
-    weights: Annotated[
-        str | None,
-        typer.Option(
-            metavar="FILE|NAME=NUMBER,...",
-            help="Add a score with these weights, such as rate_attained=1,queuing_delay_p95=2.",
-        ),
-    ] = None,
+    begin: From = None,
+    end: To = None,
+    out: Out = RUNS,
     traces: Annotated[
         bool,
         typer.Option(
@@ -592,26 +581,32 @@ def arena(
     ] = False,
     trust: Trust = False,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print only the path of the page.")] = False,
+    as_csv: AsCsv = False,
+    as_json: AsJson = False,
 ) -> None:
     """Run congestion controls in the same cases with the same seeds, and write a page that compares them.
 
-    The same command continues an arena that was stopped, and a further control runs alone. The exit status is
-    1 if a control failed somewhere; the page says where and why, and has all other results.
+    The results are the run arena-SUITE below --out, and what has finished there does not run again: the same
+    command continues an arena that was stopped, and a further control runs alone. The exit status is 1 if a
+    control failed somewhere; the page says where and why, and has all other results.
     """
     from rtclab.cli.arenas import arena_and_show
 
     raise typer.Exit(
         arena_and_show(
-            controls or [],
+            controls=controls or [],
             suite=suite,
             backend=backend,
             repeats=repeats,
             jobs=jobs,
-            into=into,
-            weights=weights,
+            begin=begin,
+            end=end,
+            out=out,
             traces=traces,
             trust=trust,
             quiet=quiet,
+            as_csv=as_csv,
+            as_json=as_json,
         )
     )
 
@@ -632,19 +627,91 @@ def measure(
     ] = None,
     where: Where = None,
     flows: Flows = None,
+    limits: Limits = None,
     all_metrics: AllMetrics = False,
     out: Out = RUNS,
+    quiet: Annotated[
+        bool, typer.Option("--quiet", "-q", help="Print only the limits that are broken.")
+    ] = False,
     as_csv: AsCsv = False,
     as_json: AsJson = False,
 ) -> None:
     """Measure a run or a sweep: mean, standard deviation and 95 % confidence interval over repeats.
 
-    --from and --to need traces, which simulated sweeps keep with --traces.
+    --from and --to need traces, which simulated sweeps keep with --traces. The exit status is 1 if a limit
+    does not hold.
     """
-    from rtclab.cli.measuring import TableOutput, measure_and_show
+    from rtclab.cli import running, tables
+    from rtclab.gates.checks import checks_table
+    from rtclab.gates.limits import parse_options
+    from rtclab.progress import busy
 
-    output = TableOutput(all_metrics, as_csv, as_json)
-    measure_and_show(name, out, begin, end, metrics or [], by or [], where or [], flows, output)
+    wanted = parse_options(limits or (), "--assert", None)
+    results = running.chosen_results(name, out, begin, end, where)
+    with busy("measuring"):
+        measured = results.summary(metrics=metrics or None, by=by or None)
+        for limit in wanted:
+            results.rows_of_flows(measured, limit.flow)  # refuses a flow that there is not
+        checks = running.checks_of(wanted, results)
+    tables.print_incomplete(results)
+    rows = results.rows_of_flows(measured, flows)
+    about: dict[str, object] = {"run": str(results.path), "window": results.window}
+    if checks:
+        about["limits"] = checks_table(checks).to_dicts()
+    if tables.print_rows(rows, as_csv=as_csv, as_json=as_json, **about) or quiet:
+        if not as_json:
+            running.print_broken(checks, results, sys.stderr)
+    else:
+        running.show_summary(
+            results, measured, metrics=metrics or (), flows=flows, by=by or (), all_metrics=all_metrics
+        )
+        running.print_checks(checks, results)
+    raise typer.Exit(running.EXIT_FAILED if any(check.fails for check in checks) else 0)
+
+
+@app.command(epilog="Example: rtclab export latest values.parquet --metric rtt")
+def export(
+    name: RunName,
+    file: Annotated[
+        Path | None,
+        typer.Argument(
+            metavar="[FILE]",
+            help="File to write; its name ends in .csv or .parquet. By default, CSV is printed.",
+        ),
+    ] = None,
+    begin: From = None,
+    end: To = None,
+    metrics: Metrics = None,
+    where: Where = None,
+    flows: Flows = None,
+    out: Out = RUNS,
+    as_json: AsJson = False,
+) -> None:
+    """Write the value of every metric in every repeat, one row each, for other programs.
+
+    A row has the condition and its varied fields, the repeat with its seed and status, and the metric with
+    flow, unit and value.
+    """
+    from rtclab.cli import running, tables
+    from rtclab.experiment.export import values_of_repeats
+    from rtclab.progress import busy
+
+    if file is not None and as_json:
+        raise BadInput("--json: expected no FILE, or no --json")
+    results = running.chosen_results(name, out, begin, end, where)
+    with busy("measuring"):
+        if file is not None:
+            results.export(file, metrics=metrics, flows=flows)
+        else:
+            rows = values_of_repeats(results, metrics, flows)
+    tables.print_incomplete(results)
+    if file is not None:
+        print(file)
+    elif as_json:
+        values = rows.to_dicts()
+        tables.print_json({"run": str(results.path), "window": results.window, "values": values})
+    else:
+        tables.print_rows(rows, as_csv=True)
 
 
 @app.command(epilog="Example: rtclab report first-call-sim-1 --plots figures --format pdf")
@@ -655,21 +722,13 @@ def report(
         Literal["svg", "png", "pdf", "html"] | None,
         typer.Option("--format", help="Format of the files of --plots; by default svg."),
     ] = None,
-    metrics: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--metric",
-            metavar="NAME",
-            help="Of a sweep: draw only this metric; may be given several times.",
-            autocompletion=complete_metric,
-        ),
-    ] = None,
+    metrics: Metrics = None,
     x: Annotated[
         str | None, typer.Option("--x", metavar="FIELD", help="Of a sweep: the field along the axis.")
     ] = None,
-    lines: Annotated[
+    by: Annotated[
         str | None,
-        typer.Option("--lines", metavar="FIELD", help="Of a sweep: a line for each value of this field."),
+        typer.Option("--by", metavar="FIELD", help="Of a sweep: a line for each value of this field."),
     ] = None,
     average: Annotated[
         list[str] | None,
@@ -686,12 +745,41 @@ def report(
 
     The page of a part of the time has a name of its own, such as report-from-10s.html.
     """
-    from rtclab.cli.measuring import Drawn, report_and_show
+    from rtclab.cli import running, tables
+    from rtclab.experiment import check_names
+    from rtclab.progress import busy
+    from rtclab.report import Chosen, run_plots, sweep_plots, write_report, write_sweep_report
 
     if suffix is not None and plots is None:
         raise BadInput("--format: expected --plots with it")
-    drawn = Drawn(metrics or [], x, lines, flows, average or [], where or [], begin, end)
-    report_and_show(name, out, plots, suffix or "svg", drawn, as_json=as_json)
+    check_names(metrics or ())
+    results = running.chosen_results(name, out, begin, end, where)
+    chosen = Chosen(metrics=tuple(metrics or ()), x=x, by=by, flow=flows, average=tuple(average or ()))
+    with busy("drawing the report"):
+        summary = results.summary()
+        for sentence in results.without_value(metrics or (), summary):
+            print(f"{results.name}: {sentence}", file=sys.stderr)
+        alone = results.is_run
+        if alone and chosen != Chosen(flow=flows):
+            raise BadInput(
+                f"{results.name} has one condition; --flow chooses what is drawn, and the other options are "
+                "for sweeps"
+            )
+        if alone:
+            page = write_report(
+                results.run, summary, results.path / f"report{results.page_suffix}.html", flows
+            )
+        else:
+            page = write_sweep_report(results, summary, chosen)
+        files = []
+        if plots is not None:
+            drawings = run_plots(results.run, flows) if alone else sweep_plots(results, summary, chosen)
+            files = [plot.save(plots / f"{plot.name}.{suffix or 'svg'}") for plot in drawings]
+    tables.print_incomplete(results)
+    if as_json:
+        tables.print_json({"run": str(results.path), "page": str(page), "plots": [*map(str, files)]})
+    else:
+        print(page)
 
 
 @app.command(epilog="Example: rtclab watch latest")
@@ -709,9 +797,13 @@ def watch(name: RunName = "latest", port: WatchPort = None, out: Out = RUNS) -> 
 @app.command("runs", epilog="Example: rtclab runs --out runs")
 def list_runs(out: Out = RUNS, as_csv: AsCsv = False, as_json: AsJson = False) -> None:
     """List the runs, sweeps, imports and arenas below --out, the newest last."""
-    from rtclab.cli.keeping import list_and_show
+    from rtclab.cli import tables
+    from rtclab.cli.keeping import print_runs
+    from rtclab.lab import list_runs
 
-    list_and_show(out, as_csv=as_csv, as_json=as_json)
+    runs = list_runs(out)
+    if not tables.print_rows(runs, as_csv=as_csv, as_json=as_json):
+        print_runs(runs, out)
 
 
 @app.command(epilog="Example: rtclab delete first-call-sim-1 first-call-sim-2 --yes")
@@ -735,7 +827,9 @@ def delete(
     delete_runs(names, out, yes=yes)
 
 
-@app.command(epilog="Example: rtclab compare first-call-sim-1 first-call-sim-2 --label before --label after")
+@app.command(
+    epilog="Example: rtclab compare first-call-sim-1 first-call-sim-2 --label before --label after",
+)
 def compare(
     runs: Annotated[
         list[str],
@@ -758,9 +852,7 @@ def compare(
         list[str] | None,
         typer.Option("--label", metavar="TEXT", help="Name of a run in tables and plots; one for each run."),
     ] = None,
-    page: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Also write a page with plots of all, as HTML.")
-    ] = None,
+    page: Page = None,
     begin: From = None,
     end: To = None,
     unpaired: Annotated[
@@ -775,16 +867,55 @@ def compare(
 ) -> None:
     """Compare runs with the first: scenario changes, differences of the metrics, significance.
 
-    Sweeps are compared in the conditions that they share; no traces are needed. Chance is corrected for the
-    number of all compared conditions, metrics and flows. --metric and --flow name the ones that a question
-    is about, chosen before looking at the values.
+    Sweeps are compared in the conditions that they share; no traces are needed. Significance is corrected for
+    the number of all compared conditions, metrics and flows. --metric and --flow name the ones that a
+    question is about, chosen before looking at the values.
     """
-    from rtclab.cli.measuring import CompareRequest, TableOutput, compare_and_show
+    import polars as pl
 
-    compare_and_show(
-        CompareRequest(runs, by, labels, out, begin, end, not unpaired, metrics, flows, page),
-        TableOutput(all_metrics, as_csv, as_json),
+    from rtclab.cli import tables
+    from rtclab.cli.running import print_cautions
+    from rtclab.comparing import compare
+    from rtclab.experiment import check_names, essential
+    from rtclab.progress import busy
+
+    check_names(metrics or ())
+    compared = compare(
+        *runs,
+        by=by,
+        labels=labels,
+        begin=begin,
+        end=end,
+        paired=not unpaired,
+        metrics=metrics,
+        flows=flows,
+        out=out,
     )
+    with busy("comparing"):
+        table = compared.table()
+        if page is not None:
+            compared.report(page)
+    for one in compared.runs:
+        print_cautions(one.runs[0])
+        tables.print_incomplete(one)
+    measured = table.with_columns(mean=pl.coalesce("base", "new"))
+    for one in {one.path: one for one in compared.runs}.values():
+        for sentence in one.without_value(metrics or (), measured):
+            print(f"{one.name}: {sentence}", file=sys.stderr)
+    about = {
+        "runs": [str(one.path) for one in compared.runs],
+        "window": compared.window,
+        "page": page and str(page),
+    }
+    printed = tables.print_rows(table, as_csv=as_csv, as_json=as_json, **about)
+    if printed or (metrics and table.is_empty()):
+        return
+    every = all_metrics or bool(metrics)
+    tables.show_comparison(compared, table, table if every else essential(table))
+    if not every:
+        print(f"all {table['metric'].n_unique()} metrics: --all; what they mean: `rtclab metrics`")
+    if page is not None:
+        print(f"page: {page}")
 
 
 @app.command("import", epilog="Example: rtclab import alice.pcapng bob.pcapng --names alice,bob")
@@ -806,9 +937,7 @@ def import_files(
             "first log, and the other end.",
         ),
     ] = None,
-    sdp: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="SDP that describes the codecs of a captured call.")
-    ] = None,
+    sdp: Sdp = None,
     corrected: Annotated[
         bool,
         typer.Option(
@@ -816,6 +945,7 @@ def import_files(
         ),
     ] = False,
     out: Out = RUNS,
+    quiet: Quiet = False,
     as_json: AsJson = False,
 ) -> None:
     """Make a run of captures or of logs of a call that rtclab did not run, to measure and to report.
@@ -823,9 +953,37 @@ def import_files(
     Captures are pcap or pcapng, from tcpdump or Wireshark. Logs are RTC event logs of Chromium, dumps of
     chrome://webrtc-internals and files of rtcstats, also with gzip. The content of a file tells what it is.
     """
-    from rtclab.cli.importing import ImportRequest, import_and_show
+    from rtclab.cli import tables
+    from rtclab.cli.capture_options import names_of, sdp_text
+    from rtclab.lab import import_files
+    from rtclab.progress import busy
+    from rtclab.trace import NS_PER_S
 
-    import_and_show(ImportRequest(files, names, sdp, corrected, out, as_json))
+    of_ends, text = names_of(names), sdp_text(sdp)
+    with busy("reading"):
+        run = import_files(files, names=of_ends, sdp=text, corrected=corrected, out=out)
+    about = run.traces[0].manifest
+    notes = [] if about.capture is None else list(about.capture.notes_in_words)
+    if as_json:
+        tables.print_json(
+            {
+                "run": str(run.path),
+                "participants": list(about.participants),
+                "flows": list(about.flows),
+                "duration_s": about.duration_ns / NS_PER_S,
+                "notes": notes,
+            }
+        )
+        return
+    for note in notes:
+        print(f"note: {note}", file=sys.stderr)
+    if quiet:
+        print(run.path)
+        return
+    flows = [*about.flows]
+    more = [f"{len(flows) - MOST_IMPORTED_FLOWS} more flows"] if len(flows) > MOST_IMPORTED_FLOWS else []
+    print(f"{run.path}: {run.scenario['duration']}, {', '.join([*flows[:MOST_IMPORTED_FLOWS], *more])}")
+    print(f"`rtclab measure {run.name}` and `rtclab report {run.name}` show it")
 
 
 scenario_app = typer.Typer(
@@ -861,9 +1019,7 @@ def scenario_from(
         str | None,
         typer.Option(metavar="NAME,NAME", help="The two ends, as for `rtclab import`: alice,bob."),
     ] = None,
-    sdp: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="SDP that describes the codecs of a captured call.")
-    ] = None,
+    sdp: Sdp = None,
     same_clock: Annotated[
         bool,
         typer.Option(
@@ -876,14 +1032,9 @@ def scenario_from(
         int | None,
         typer.Option(min=0, help="Of a run: number of the repeat; by default the first with a trace."),
     ] = None,
-    begin: Annotated[
-        str | None,
-        typer.Option("--from", metavar="TIME", help="Take the call from this time on, such as 10s."),
-    ] = None,
-    end: Annotated[
-        str | None, typer.Option("--to", metavar="TIME", help="Take the call up to this time.")
-    ] = None,
-    scenario: Annotated[
+    begin: From = None,
+    end: To = None,
+    toml: Annotated[
         Path | None,
         typer.Option(metavar="FILE", help="TOML file to write; by default from-NAME.toml, here."),
     ] = None,
@@ -905,38 +1056,65 @@ def scenario_from(
     the call did not load a path, its capacity is a lower bound, and the scenario has no limit.
     Files that exist are not overwritten. Of a call of more than an hour, --from and --to choose a part.
     """
-    from rtclab.cli.estimating import EstimateRequest, estimate_and_show
+    from rtclab.cli import tables
+    from rtclab.cli.capture_options import names_of, sdp_text
+    from rtclab.cli.estimating import files_to_write, show_estimate
+    from rtclab.errors import RtclabError
+    from rtclab.experiment import find_store
+    from rtclab.lab import scenario_from
+    from rtclab.progress import busy
 
     if no_report and (page is not None or simulations is not None):
         raise BadInput("--no-report: the page is not written; expected neither --page nor --simulations")
-    count = simulations or 10
-    request = EstimateRequest(
-        calls, flow, names, sdp, same_clock, repeat, begin, end, scenario, page, count, out, as_json
+    scenario, page = files_to_write(
+        find_store(calls[0], out) or Path(calls[0]), toml, page, report=not no_report
     )
-    estimate_and_show(request, report=not no_report)
+    of_ends, text = names_of(names), sdp_text(sdp)
+    with busy("estimating"):
+        made = scenario_from(
+            calls[0] if len(calls) == 1 else calls,
+            flow=flow,
+            names=of_ends,
+            sdp=text,
+            same_clock=same_clock,
+            repeat=repeat,
+            begin=begin,
+            end=end,
+            out=out,
+        )
+    if page is not None:
+        with busy("simulating"):
+            made.report(page, simulations or 10)
+    try:
+        made.save(scenario)
+    except (OSError, RtclabError):
+        if page is not None:
+            page.unlink()
+        raise
+    if as_json:
+        tables.print_json(
+            {"file": str(scenario), "page": None if page is None else str(page), **made.as_dict()}
+        )
+        return
+    show_estimate(made)
+    print(f"{scenario}: `rtclab run {scenario}` simulates it")
+    if page is not None:
+        print(page)
 
 
 @app.command(epilog="Example: rtclab replay event-log-alice-bob.log --control goog-cc --plot replay.html")
 def replay(
     recordings: Annotated[
         list[Path],
-        typer.Argument(metavar="LOG …", help="RTC event logs of Chromium; with --estimator, captures."),
+        typer.Argument(metavar="FILE …", help="RTC event logs of Chromium, or captures."),
     ],
-    controllers: Annotated[
+    controls: Annotated[
         list[str] | None,
         typer.Option(
             "--control",
-            "--controller",
             metavar="NAME[,OPTION=VALUE…]",
-            help="A control from `rtclab list --controls`, or FILE.py:CLASS; may be given several times.",
-        ),
-    ] = None,
-    estimators: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--estimator",
-            metavar="NAME[,OPTION=VALUE…]",
-            help="A control that estimates at the receiver, such as gcc-2016; may be given several times.",
+            help="A control from `rtclab list --controls`, or FILE.py:CLASS; may be given several times. For "
+            "captures, a control that estimates at the receiver, such as gcc-2016.",
         ),
     ] = None,
     start: Annotated[
@@ -953,10 +1131,7 @@ def replay(
             help="Maximum bitrate of the video encoder; by default 1.7 Mbit/s.",
         ),
     ] = None,
-    plot: Annotated[
-        Path | None,
-        typer.Option(metavar="FILE", help=f"Plot the rates; {PLOT_HELP}"),
-    ] = None,
+    plot: PlotFile = None,
     as_json: AsJson = False,
 ) -> None:
     """Replay recorded packets into congestion controls, and compare their targets with the browser's.
@@ -964,10 +1139,28 @@ def replay(
     A log's packets and feedback go to a control, at the times of the log; if it estimates at the receiver,
     that half gets the arrivals in the feedback. A capture's packets go to an estimator at the receiver alone.
     """
-    from rtclab.cli.replaying import ReplayRequest, replay_and_show
+    from rtclab.cli import replaying, tables
+    from rtclab.lab import replay
+    from rtclab.progress import busy
+    from rtclab.replays import ArrivalReplay, LogReplay
 
-    rates = (start, least, most)
-    replay_and_show(ReplayRequest(recordings, controllers or [], estimators or [], rates, plot, as_json))
+    if not controls:
+        raise BadInput("expected --control", hint="`rtclab list --controls` lists the names")
+    with busy("replaying"):
+        replays = [
+            replay(recording, control, start=start, min=least, max=most)
+            for recording in recordings
+            for control in controls
+        ]
+    if plot is not None:
+        replaying.write_plots(plot, replays)
+    if as_json:
+        tables.print_json([one.figures() for one in replays])
+        return
+    replaying.show_logs([one for one in replays if isinstance(one, LogReplay)])
+    replaying.show_captures([one for one in replays if isinstance(one, ArrivalReplay)])
+    if plot is not None:
+        print(f"plot: {plot}")
 
 
 @app.command(
@@ -1010,7 +1203,7 @@ def run_link(
     if as_json:
         tables.print_json(result)
     elif "directions" in result:
-        from rtclab.backend.live.link import summary_text
+        from rtclab.backend.live.lab.link import summary_text
 
         print(summary_text(result), file=sys.stderr)
     raise typer.Exit(result["status"])
@@ -1030,44 +1223,63 @@ def monitor(
     duration: Annotated[
         str | None, typer.Option(metavar="TIME", help="With --live: stop after this time, such as 10s.")
     ] = None,
-    sdp: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="SDP that describes codecs and header extensions.")
-    ] = None,
+    sdp: Sdp = None,
     max_streams: Annotated[int, typer.Option(min=1, help="Maximum number of streams tracked.")] = 10_000,
-    plot: Annotated[
-        Path | None,
-        typer.Option(metavar="FILE", help=f"Plot rates and, with two captures, delays; {PLOT_HELP}"),
-    ] = None,
+    plot: PlotFile = None,
     parquet: Annotated[
         Path | None,
         typer.Option(metavar="DIR", help="Write all tables as Parquet, including every packet and second."),
     ] = None,
-    as_csv: Annotated[bool, typer.Option("--csv", help="Print the table of streams as CSV.")] = False,
+    as_csv: AsCsv = False,
     as_json: AsJson = False,
 ) -> None:
     """Show the streams in a capture: rate, loss and jitter. With two captures, also the delay between them.
 
     Two captures must have the same streams, the first near the sender and the second near the receiver.
     """
-    from rtclab.cli.monitor import MonitorRequest, run_monitor
+    from rtclab.cli import monitor, monitor_tables, tables
+    from rtclab.cli.capture_options import sdp_text
 
-    run_monitor(
-        MonitorRequest(captures or [], live, duration, sdp, max_streams, as_json, as_csv, parquet, plot)
+    files = captures or ()
+    monitor.check_options(files, live, duration, plot)
+    source = live or " and ".join(map(str, files))
+    is_pair = len(files) == 2
+    seen = monitor.tables_of(
+        files,
+        live,
+        None if duration is None else monitor.length_in_s(duration),
+        sdp=sdp_text(sdp),
+        packets=parquet is not None or (is_pair and plot is not None),
+        seconds=parquet is not None or plot is not None,
+        max_streams=max_streams,
     )
+    if parquet is not None:
+        monitor.write_tables(parquet, seen, source)
+    if plot is not None:
+        from rtclab.report.captures import write_capture_plots, write_comparison_plots
+
+        (write_comparison_plots if is_pair else write_capture_plots)(plot, source, seen)
+    if as_json:
+        tables.print_json(monitor.rows_for_json(seen))
+    elif not tables.print_rows(seen["streams"], as_csv=as_csv):
+        (monitor_tables.show_comparison if is_pair else monitor_tables.show_capture)(seen)
+        for what, path in (("tables", parquet), ("plot", plot)):
+            if path is not None:
+                print(f"{what}: {path}")
 
 
 @app.command("doctor", epilog="Example: rtclab doctor --json")
-def show_checks(as_json: AsJson = False) -> None:
+def show_checks(as_csv: AsCsv = False, as_json: AsJson = False) -> None:
     """Check what this machine can do, and say how to install what is missing."""
+    import polars as pl
+
     from rtclab.cli import tables
     from rtclab.machine import doctor
     from rtclab.progress import busy
 
     with busy("checking this machine"):
         checks = doctor()
-    if as_json:
-        tables.print_json([vars(check) for check in checks])
-    else:
+    if not tables.print_rows(pl.DataFrame([vars(check) for check in checks]), as_csv=as_csv, as_json=as_json):
         tables.show_checks(checks)
     raise typer.Exit(0 if all(check.ok or not check.required for check in checks) else 1)
 
@@ -1092,3 +1304,8 @@ def schema(
         show_fields(fields)
         return
     tables.print_json(Scenario.json_schema())
+
+
+for _group in (app, scenario_app):
+    for _command in _group.registered_commands:
+        _command.cls = Command

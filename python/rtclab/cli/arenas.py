@@ -3,64 +3,76 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
-from pathlib import Path
+from typing import Any
+
+import polars as pl
 
 from rtclab.arenas import Arena, arena
-from rtclab.arenas.findings import picks
+from rtclab.arenas.findings import comparisons, recommendations
 from rtclab.cli import tables
 from rtclab.cli.running import EXIT_FAILED, EXIT_INTERRUPTED
 from rtclab.experiment import Interrupted
+from rtclab.trace import window_in_words
 
 
-def arena_and_show(
-    controls: Sequence[str],
-    *,
-    suite: str,
-    backend: str,
-    repeats: int | None,
-    jobs: int | None,
-    into: Path | None,
-    weights: str | None,
-    traces: bool,
-    trust: bool,
-    quiet: bool,
-) -> int:
-    """Runs an arena and prints the picks and the path of the page; returns the exit status."""
+def arena_and_show(*, quiet: bool, as_csv: bool, as_json: bool, **options: Any) -> int:
+    """Runs :func:`rtclab.arena` with options, prints what it found and returns the exit status."""
     try:
-        found = arena(
-            controls,
-            suite=suite,
-            backend=backend,
-            repeats=repeats,
-            jobs=jobs,
-            into=into,
-            weights=weights,
-            traces=traces,
-            trust=trust,
-        )
+        found = arena(**options)
     except Interrupted as stopped:
         print(f"{stopped}; the same command continues", file=sys.stderr)
         return EXIT_INTERRUPTED
-    if not quiet:
-        _show(found)
-    print(found.page)
+    if as_json:
+        tables.print_json(_as_json(found))
+    elif as_csv:
+        sys.stdout.write(comparisons(found.values).write_csv())
+    else:
+        if not quiet:
+            _show(found)
+        print(found.page)
     return EXIT_FAILED if found.failed else 0
 
 
+def _as_json(found: Arena) -> dict[str, Any]:
+    controls = found.values.controls
+    return {
+        "run": str(found.path),
+        "page": str(found.page),
+        "window": found.window,
+        "picks": [
+            {
+                "use": one.use.name,
+                "pick": controls[one.winner.control] if one.winner and one.certain else None,
+                "sentence": one.sentence(controls),
+            }
+            for one in recommendations(found.values)
+        ],
+        "comparisons": comparisons(found.values).to_dicts(),
+        "failures": found.values.failures().to_dicts(),
+        "pair_failures": _failed_pairs(found).select("first", "second", "repeat", "reason").to_dicts(),
+        "notes": [{"control": name, "cases": cases, "note": note} for name, cases, note in found.notes],
+    }
+
+
+def _failed_pairs(found: Arena) -> pl.DataFrame:
+    return found.pairs.filter(pl.col("status") != "finished")
+
+
 def _show(found: Arena) -> None:
+    if found.window is not None:
+        left = f"; nothing is left of {', '.join(found.short_cases)}" if found.short_cases else ""
+        print(f"{found.results.name}: measured {window_in_words(found.window)}{left}")
     table = tables.new_table(*tables.whole("when", "pick"), "how sure")
     controls = found.values.controls
-    for pick in picks(found.values):
+    for pick in recommendations(found.values):
         won = controls[pick.winner.control] if pick.winner and pick.certain else "none"
         table.add_row(pick.use.when, won, pick.sentence(controls))
     tables.print_table(table)
     for control, cases, note in found.notes:
         print(f"{control}, {tables.count(cases, 'case')}: {note}", file=sys.stderr)
-    failures = found.values.failures()
+    failures, pairs = found.values.failures(), _failed_pairs(found)
     for row in failures.iter_rows(named=True):
         print(f"failed: {row['control']} in {row['case']}: {row['reason']}", file=sys.stderr)
-    pairs = found.pairs.filter(found.pairs["status"] != "finished")
     for row in pairs.iter_rows(named=True):
         print(f"failed: {row['first']} beside {row['second']}: {row['reason']}", file=sys.stderr)
     if mend := tables.controls_of([*failures["reason"], *pairs["reason"]]):

@@ -3,104 +3,38 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 from rtclab.cli import tables
-from rtclab.cli.importing import names_of
-from rtclab.cli.sdp import sdp_text
-from rtclab.errors import BadInput, RtclabError
+from rtclab.errors import BadInput
 from rtclab.estimate import Estimate
 from rtclab.estimate.estimate import check_new
 from rtclab.estimate.scenario_text import scenario_name
-from rtclab.experiment.store import find_store
-from rtclab.lab import scenario_from
-from rtclab.progress import busy
 
 
-@dataclass(frozen=True)
-class EstimateRequest:
-    """The options of ``rtclab scenario from``."""
-
-    calls: Sequence[str]
-    flow: str | None
-    names: str | None
-    sdp: Path | None
-    same_clock: bool
-    repeat: int | None
-    begin: str | None
-    end: str | None
-    scenario: Path | None
-    page: Path | None
-    simulations: int
-    out: Path
-    as_json: bool
-
-
-def estimate_and_show(request: EstimateRequest, *, report: bool) -> None:
-    """Estimates the scenario, writes it and its page, and prints its numbers.
-
-    Raises:
-        BadInput: the call cannot be read or an option is invalid; nothing was written.
-    """
-    scenario, page = _files(request, report=report)
-    calls = request.calls[0] if len(request.calls) == 1 else request.calls
-    names, sdp = names_of(request.names), sdp_text(request.sdp)
-    with busy("estimating"):
-        made = scenario_from(
-            calls,
-            flow=request.flow,
-            names=names,
-            sdp=sdp,
-            same_clock=request.same_clock,
-            repeat=request.repeat,
-            begin=request.begin,
-            end=request.end,
-            out=request.out,
-        )
-    if page is not None:
-        with busy("simulating"):
-            made.report(page, request.simulations)
-    try:
-        made.save(scenario)
-    except (OSError, RtclabError):
-        if page is not None:
-            page.unlink()
-        raise
-    if request.as_json:
-        tables.print_json(
-            {"file": str(scenario), "page": None if page is None else str(page), **made.as_dict()}
-        )
-        return
-    _show(made)
-    print(f"{scenario}: `rtclab run {scenario}` simulates it")
-    if page is not None:
-        print(page)
-
-
-def _files(request: EstimateRequest, *, report: bool) -> tuple[Path, Path | None]:
+def files_to_write(
+    source: Path, toml: Path | None, page: Path | None, *, report: bool
+) -> tuple[Path, Path | None]:
     """The scenario and the page to write.
 
     Raises:
         BadInput: one of them exists already, or both are the same file.
     """
-    first = request.calls[0]
-    source = find_store(first, request.out) or Path(first)
-    scenario = request.scenario or Path(f"{scenario_name(source.resolve().name)}.toml")
-    page = request.page or (scenario.with_suffix(".html") if report else None)
+    scenario = toml or Path(f"{scenario_name(source.resolve().name)}.toml")
+    page = page or (scenario.with_suffix(".html") if report else None)
     if page is not None and page.resolve() == scenario.resolve():
         raise BadInput(
             f"{scenario}: both the scenario and the page would be written there",
             hint="the name of a scenario ends in .toml; --page names the page",
         )
-    for option, file in (("--scenario", scenario), ("--page", page)):
+    for option, file in (("--toml", scenario), ("--page", page)):
         if file is not None:
             check_new(file, option)
     return scenario, page
 
 
-def _show(made: Estimate) -> None:
+def show_estimate(made: Estimate) -> None:
+    """Prints the notes on the call, and each number of the scenario with how sure it is."""
     for note in made.call.notes:
         print(f"note: {note}", file=sys.stderr)
     table = tables.new_table(*tables.whole("of", "number"), "value (95 % interval)", "known", "note")

@@ -15,9 +15,8 @@ from rich.filesize import decimal
 
 from rtclab.cli import tables
 from rtclab.errors import BadInput
-from rtclab.experiment import Results, Store, arena_of, find_store
+from rtclab.experiment import Results, Store, find_store
 from rtclab.lab import bytes_of
-from rtclab.lab import list_runs as runs_of
 from rtclab.phrases import names_in_words
 from rtclab.trace import only_writer, window_in_words
 
@@ -25,20 +24,8 @@ MOST_LABELS = 5
 """Conditions that were given one by one are named if they are at most this many."""
 
 
-def list_and_show(out: Path, *, as_csv: bool, as_json: bool) -> None:
-    """Prints the results in a directory."""
-    if as_csv and as_json:
-        raise BadInput("--json and --csv: expected one of them")
-    runs = runs_of(out)
-    if as_json:
-        tables.print_json(runs.to_dicts())
-    elif as_csv:
-        sys.stdout.write(runs.write_csv())
-    else:
-        _print_runs(runs, out)
-
-
-def _print_runs(runs: pl.DataFrame, out: Path) -> None:
+def print_runs(runs: pl.DataFrame, out: Path) -> None:
+    """Prints a row for each of the results in a directory."""
     if runs.is_empty():
         print(f"no runs in {out}/", file=sys.stderr)
         return
@@ -156,7 +143,7 @@ def _repeats(results: Results, store: Store) -> str:
 
 
 def delete_runs(names: Sequence[str], out: Path, *, yes: bool) -> None:
-    """Deletes directories of results or of arenas, all or none of them.
+    """Deletes directories of results, all or none of them.
 
     Raises:
         BadInput: a name does not belong to results, another process writes there, or nobody can be asked.
@@ -164,8 +151,7 @@ def delete_runs(names: Sequence[str], out: Path, *, yes: bool) -> None:
     paths = list(dict.fromkeys(_results_of(name, out) for name in names))
     with ExitStack() as locked:
         for path in paths:
-            for place in arena_of(path) or [path]:
-                locked.enter_context(only_writer(place))
+            locked.enter_context(only_writer(path))
         if not yes:
             _ask(paths)
         for path in paths:
@@ -174,8 +160,7 @@ def delete_runs(names: Sequence[str], out: Path, *, yes: bool) -> None:
 
 
 def _results_of(name: str, out: Path) -> Path:
-    arenas = (path for path in (Path(name), out / name) if arena_of(path))
-    path = find_store(name, out) or next(arenas, None)
+    path = find_store(name, out)
     if path is None:
         raise BadInput(
             f"delete: `{name}` has no results of rtclab", hint=f"`rtclab runs --out {out}` lists them"

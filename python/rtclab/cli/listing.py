@@ -13,17 +13,20 @@ from rtclab.lab import list_scenarios as shipped_scenarios
 from rtclab.plugins import papers
 from rtclab.scenario.table import closest
 
-WIDTH_FOR_SOURCES = 140
-"""Narrower terminals, and files, do not get the sources of scenarios. Names are never cut."""
 EXAMPLES = "examples"
 
 
-def list_scenarios(folders: Sequence[str], *, every: bool, as_json: bool) -> None:
-    """Prints the scenarios of some folders or, without any, all but the papers' unless ``every``.
+def list_scenarios(folders: Sequence[str], *, controls: bool, as_csv: bool, as_json: bool) -> None:
+    """Prints the scenarios of some folders or, without any, all but the papers'; or the controls.
 
     Raises:
         BadInput: there is no such folder.
     """
+    if controls:
+        if folders:
+            raise BadInput("--controls takes no folders")
+        _list_controls(as_csv=as_csv, as_json=as_json)
+        return
     scenarios = shipped_scenarios().with_columns(folder=pl.col("name").str.extract("^(.+)/", 1).fill_null(""))
     known = [folder for folder in scenarios["folder"].unique(maintain_order=True) if folder]
     wrong = [folder for folder in folders if folder not in known]
@@ -33,12 +36,11 @@ def list_scenarios(folders: Sequence[str], *, every: bool, as_json: bool) -> Non
         )
     if folders:
         scenarios = scenarios.filter(pl.col("folder").is_in(folders))
-    if as_json:
-        tables.print_json(scenarios.drop("folder").to_dicts())
+    if tables.print_rows(scenarios.drop("folder"), as_csv=as_csv, as_json=as_json):
         return
-    shown = scenarios if folders or every else scenarios.filter(~pl.col("folder").is_in(papers()))
+    shown = scenarios if folders else scenarios.filter(~pl.col("folder").is_in(papers()))
     _print(_examples_first(shown))
-    if not folders and not every and papers():
+    if not folders and papers():
         _count_papers(scenarios)
 
 
@@ -49,16 +51,14 @@ def _examples_first(scenarios: pl.DataFrame) -> pl.DataFrame:
 
 
 def _print(scenarios: pl.DataFrame) -> None:
-    """A table of names and titles, with sources if there is room; a rule between folders."""
-    width = tables.terminal_width()
-    with_source = WIDTH_FOR_SOURCES <= width < tables.WIDTH_WITHOUT_TERMINAL
-    table = tables.new_table(*tables.whole("scenario"), *(["title", "source"] if with_source else ["title"]))
+    """A table of names and titles, with a rule between folders."""
+    table = tables.new_table(*tables.whole("scenario"), "title")
     previous = ""
-    for name, title, source, folder in scenarios.iter_rows():
+    for name, title, folder in scenarios.select("name", "title", "folder").iter_rows():
         if folder != previous:
             table.add_section()
         previous = folder
-        table.add_row(name, title, *([source] if with_source else []))
+        table.add_row(name, title)
     tables.print_table(table)
 
 
@@ -68,13 +68,17 @@ def _count_papers(scenarios: pl.DataFrame) -> None:
     print("conditions of published papers; each is a scenario too:")
     for name, title in papers().items():
         tables.print_text(f"{name}: {counts[name]}, {title}", indent=2, hanging=2)
-    tables.print_text(
-        f"`rtclab list {next(iter(papers()))}` lists one paper's, `rtclab list --all` lists everything"
-    )
+    print(f"`rtclab list {next(iter(papers()))}` lists one paper's")
 
 
-def list_controls(*, as_json: bool) -> None:
+def _list_controls(*, as_csv: bool, as_json: bool) -> None:
     """Prints each congestion control with what it is, and its options with their bounds."""
+    if as_csv:
+        columns = ("control", "option", "meaning", "least", "most")
+        options = pl.DataFrame(CONGESTION_CONTROL_OPTIONS, columns, orient="row")
+        about = pl.DataFrame(CONGESTION_CONTROL_SUMMARIES, ("control", "summary"), orient="row")
+        tables.print_rows(about.join(options, on="control", how="left"), as_csv=True)
+        return
     controls = [
         {
             "name": name,

@@ -4,13 +4,10 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 from rtclab.cli import tables
 from rtclab.errors import BadInput
-from rtclab.lab import replay
-from rtclab.progress import busy
 from rtclab.replays import ArrivalReplay, LogReplay
 from rtclab.replays.log import SETTLED_S
 from rtclab.report.page import write_plot_page
@@ -18,60 +15,12 @@ from rtclab.report.page import write_plot_page
 _SHARES = ("within_5_percent", "within_10_percent")
 
 
-@dataclass(frozen=True)
-class ReplayRequest:
-    """The options of ``rtclab replay``. ``rates`` are start, min and max as text."""
-
-    recordings: Sequence[Path]
-    controllers: Sequence[str]
-    estimators: Sequence[str]
-    rates: tuple[str | None, str | None, str | None]
-    plot: Path | None
-    as_json: bool
-
-
-def replay_and_show(request: ReplayRequest) -> None:
-    """Replays every recording with every control, prints the figures and writes the plot.
-
-    Raises:
-        BadInput: a recording, a control or a rate is invalid.
-    """
-    if bool(request.controllers) == bool(request.estimators):
-        raise BadInput(
-            "expected --controller for event logs, or --estimator for captures",
-            hint="`rtclab list --controls` lists the names",
-        )
-    start, least, most = request.rates
-    with busy("replaying"):
-        replays = [
-            replay(
-                recording,
-                controller=None if request.estimators else name,
-                estimator=name if request.estimators else None,
-                start=start,
-                min=least,
-                max=most,
-            )
-            for recording in request.recordings
-            for name in (*request.controllers, *request.estimators)
-        ]
-    if request.plot is not None:
-        _write_plots(request.plot, replays)
-    if request.as_json:
-        tables.print_json([one.figures() for one in replays])
-        return
-    _show_logs([one for one in replays if isinstance(one, LogReplay)])
-    _show_captures([one for one in replays if isinstance(one, ArrivalReplay)])
-    if request.plot is not None:
-        print(f"plot: {request.plot}")
-
-
-def _show_logs(replays: Sequence[LogReplay]) -> None:
+def show_logs(replays: Sequence[LogReplay]) -> None:
     """One row for each log and control, and the state at each first divergence from the browser."""
     if not replays:
         return
     table = tables.new_table(
-        *tables.whole("log", "controller"),
+        *tables.whole("log", "control"),
         *tables.right("within 5 % (%)", "within 10 % (%)", "median error (%)", "first off at (s)"),
     )
     for one in replays:
@@ -94,12 +43,12 @@ def _show_logs(replays: Sequence[LogReplay]) -> None:
     print(f"shares of the time from {SETTLED_S:g} s after the browser's control began")
 
 
-def _show_captures(replays: Sequence[ArrivalReplay]) -> None:
-    """One row for each flow and estimator."""
+def show_captures(replays: Sequence[ArrivalReplay]) -> None:
+    """One row for each flow and control."""
     if not replays:
         return
     table = tables.new_table(
-        *tables.whole("capture", "estimator", "flow"),
+        *tables.whole("capture", "control", "flow"),
         *tables.right("REMBs", "mean (kbit/s)", "last (kbit/s)", "last in capture (kbit/s)"),
     )
     for one in replays:
@@ -114,7 +63,7 @@ def _number(value: float | None) -> str:
     return "–" if value is None else f"{value:.1f}"
 
 
-def _write_plots(out: Path, replays: Sequence[LogReplay | ArrivalReplay]) -> None:
+def write_plots(out: Path, replays: Sequence[LogReplay | ArrivalReplay]) -> None:
     """Writes all plots into one page, or a single one as an image."""
     if out.suffix == ".html":
         write_plot_page(out, "Replay", [one.plot() for one in replays])

@@ -1,19 +1,18 @@
-"""``rtclab run`` and ``rtclab sweep``: run, print the most important metrics, and write a report."""
+"""What commands that run or measure calls share: options, limits, summaries and reports."""
 
 from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TextIO
 
 import polars as pl
 
 from rtclab.backend import backend as backend_of
 from rtclab.cli import tables
 from rtclab.errors import BadInput, DiskFull
-from rtclab.experiment import Interrupted, Results, essential, parse_vary
+from rtclab.experiment import Interrupted, Results, essential
 from rtclab.experiment.flows import Flows, chosen_flows, scenario_flows
 from rtclab.lab import open_results
 from rtclab.metrics import ESSENTIAL, METRICS
@@ -37,45 +36,6 @@ MAX_ROWS = 60
 """Maximum number of printed rows of a sweep."""
 
 
-@dataclass(frozen=True)
-class RunOutput:
-    """The output options of the commands that run something."""
-
-    report: bool
-    all_metrics: bool = False
-    as_json: bool = False
-    metrics: Sequence[str] = ()
-    quiet: bool = False
-    flows: Flows = None
-
-    def __post_init__(self) -> None:
-        """Refuses options that contradict each other.
-
-        Raises:
-            BadInput: two do.
-        """
-        for option, given in (("--json", self.as_json), ("--all", self.all_metrics)):
-            if self.quiet and given:
-                raise BadInput(f"--quiet and {option}: expected one of them")
-
-
-@dataclass(frozen=True)
-class Shown:
-    """What a table shows.
-
-    Attributes:
-        metrics: the metrics; by default the most important ones.
-        flows: the flows; by default all that do not carry feedback alone.
-        keys: the columns that tell rows apart, by default the varied fields or the label.
-        all_metrics: all metrics with standard deviations.
-    """
-
-    metrics: Sequence[str] = ()
-    flows: Flows = None
-    keys: Sequence[str] = ()
-    all_metrics: bool = False
-
-
 def changes_of(changes: Sequence[str] | None, control: str | None) -> list[Change]:
     """The changes of ``--control`` and ``--set``, in this order.
 
@@ -84,6 +44,21 @@ def changes_of(changes: Sequence[str] | None, control: str | None) -> list[Chang
     """
     chosen = [] if control is None else [Change("control", control, "--control")]
     return [*chosen, *map(Change.parse, changes or ())]
+
+
+def chosen_results(
+    name: str, out: Path, begin: str | None, end: str | None, where: Sequence[str] | None
+) -> Results:
+    """Results by their name, over a part of their time and with some of their conditions, if asked.
+
+    Raises:
+        TraceError: there are no such results.
+        BadInput: a time or a condition is invalid.
+    """
+    results = open_results(name, out=out)
+    if where:
+        results = results.where(**pairs("--where", where, "FIELD=VALUE"))
+    return results if begin is None and end is None else results.between(begin, end)
 
 
 def sweep_in_processes(sweep: Callable[..., Results], jobs: int | None, *, simulated: bool) -> Results:
@@ -95,39 +70,35 @@ def sweep_in_processes(sweep: Callable[..., Results], jobs: int | None, *, simul
         return sweep(executor=executor)
 
 
-def fields_of(vary: Sequence[str]) -> dict[str, str]:
-    """The varied fields and their values, from the options ``--vary``.
+def pairs(option: str, texts: Sequence[str], expected: str) -> dict[str, str]:
+    """Names and values in the texts of an option that is ``expected``, such as ``NAME=ADDRESS``.
 
     Raises:
-        BadInput: a field is given twice, or a text has no field.
+        BadInput: a text has no name or no value, or a name is given twice.
     """
-    fields: dict[str, str] = {}
-    for text in vary:
-        name, values = parse_vary(text)
-        if name in fields:
-            raise BadInput(f"--vary: {name} is given twice", hint="give all values at once, as A,B,C")
-        fields[name] = values
-    return fields
+    found: dict[str, str] = {}
+    for text in texts:
+        name, _, value = (part.strip() for part in text.partition("="))
+        if not (name and value):
+            raise BadInput(f"{option}: cannot read `{text}`; expected {expected}")
+        if name in found:
+            raise BadInput(f"{option}: {name} is given twice")
+        found[name] = value
+    return found
 
 
-def seats_of(invite: Sequence[str]) -> dict[str, str]:
-    """The address of each invited participant, empty if there is none, from the options ``--invite``.
-
-    Raises:
-        BadInput: a participant is given twice, or has no name.
-    """
-    seats: dict[str, str] = {}
-    for text in invite:
-        name, _, address = text.partition("=")
-        if not name:
-            raise BadInput(f"--invite: cannot read `{text}`; expected NAME=ADDRESS")
-        if name in seats:
-            raise BadInput(f"--invite: {name} is given twice")
-        seats[name] = address
-    return seats
-
-
-def run_and_report(output: RunOutput, start: Callable[[], Results], limits: Sequence[Limit] = ()) -> int:
+def run_and_report(
+    start: Callable[[], Results],
+    *,
+    limits: Sequence[Limit],
+    report: bool,
+    quiet: bool,
+    as_csv: bool,
+    as_json: bool,
+    metrics: Sequence[str] = (),
+    flows: Flows = None,
+    all_metrics: bool = False,
+) -> int:
     """Runs, measures and reports; returns the exit status. ``start`` runs and returns the results.
 
     If a limit does not hold, the status is the one of a failed run.
@@ -144,11 +115,33 @@ def run_and_report(output: RunOutput, start: Callable[[], Results], limits: Sequ
             with busy("measuring"):
                 measured = made.summary()
             if not interrupted:
-                checks = [check for limit in limits for check in _checks(limit, made)]
-            if output.report and not interrupted:
+                checks = checks_of(limits, made)
+            if report and not interrupted:
                 with busy("drawing the report"):
                     page = made.report(measured)
-        _show(output, made, measured, page, checks)
+        if as_json or as_csv:
+            from rtclab.gates.checks import checks_table
+
+            rows = pl.DataFrame() if measured is None else made.rows_of_flows(measured, flows, metrics)
+            about = {
+                "run": str(made.path),
+                "window": made.window,
+                "repeats": made.outcomes().to_dicts(),
+                "page": page and str(page),
+                "limits": checks_table(checks).to_dicts(),
+            }
+            tables.print_rows(chosen(rows, metrics), as_csv=as_csv, as_json=as_json, **about)
+        elif quiet:
+            print(made.path)
+        else:
+            if measured is not None:
+                show_summary(made, measured, metrics=metrics, flows=flows, all_metrics=all_metrics)
+            print_checks(checks, made)
+            print(f"run: {made.path} ({made.finished} of {made.planned} repeats finished)")
+            if page is not None:
+                print(f"report: {page}")
+        if as_csv or quiet:
+            print_broken(checks, made, sys.stderr)
     except (KeyboardInterrupt, DiskFull) as error:
         print(f"all repeats are kept; `rtclab report {made.path}` measures and draws them", file=sys.stderr)
         if isinstance(error, DiskFull):
@@ -177,7 +170,7 @@ def limits_of(
     if not (texts or flows) or (name is None and resume is None):
         return []  # without a scenario there is an error to come
     if resume is not None:
-        resumed = open_results(resume, out=out).run
+        resumed = open_results(resume, out=out).runs[0]
         scenario = Scenario.read(dict(resumed.scenario), resumed.name)
     else:
         scenario = Scenario.load(str(name), changes)
@@ -188,92 +181,95 @@ def limits_of(
     return parse_options(texts, "--assert", scenario)
 
 
-def _checks(limit: Limit, made: Results) -> list[Check]:
-    values: dict[str, list[float | None]] = {}
-    for flow, value in made.metrics(metrics=[limit.metric]).select("flow", "value").iter_rows():
-        values.setdefault(flow, []).append(value)
-    return limit.checks(str(made.scenario["name"]), values)
+def checks_of(limits: Sequence[Limit], made: Results) -> list[Check]:
+    """Whether each limit holds in each condition, for each flow. Checks are named after the conditions."""
+    if not limits:
+        return []
+    values = made.metrics(metrics=list({limit.metric for limit in limits}))
+    checks: list[Check] = []
+    for condition in made.conditions:
+        for limit in limits:
+            rows = values.filter(condition=condition, metric=limit.metric)
+            by_flow = rows.group_by("flow", maintain_order=True).agg("value")
+            checks += limit.checks(condition, dict(by_flow.iter_rows()))
+    return checks
 
 
-def _show(
-    output: RunOutput,
-    made: Results,
-    measured: pl.DataFrame | None,
-    page: Path | None,
-    checks: Sequence[Check],
-) -> None:
-    if output.as_json:
-        from rtclab.gates.checks import checks_table
-
-        rows = None if measured is None else made.rows_of_flows(measured, output.flows, output.metrics)
-        rows = None if rows is None else chosen(rows, output.metrics)
-        answer = {
-            "run": str(made.path),
-            "window": made.window,
-            "repeats": made.outcomes().to_dicts(),
-            "metrics": [] if rows is None else rows.to_dicts(),
-            "page": page and str(page),
-            "limits": checks_table(checks).to_dicts(),
-        }
-        tables.print_json(answer)
-        return
-    if output.quiet:
-        print(made.path)
-        for check in checks:
-            if check.fails:
-                print(f"FAILED: {check.sentence()}", file=sys.stderr)
-        return
-    if measured is not None:
-        shown = Shown(output.metrics, output.flows, all_metrics=output.all_metrics)
-        show_summary(made, measured, shown)
-    if checks:
-        _print_checks(checks)
-    print(f"run: {made.path} ({made.finished} of {made.planned} repeats finished)")
-    if page is not None:
-        print(f"report: {page}")
+def print_broken(checks: Sequence[Check], made: Results, file: TextIO | None = None) -> None:
+    """Prints a sentence for each limit that does not hold, with its condition if there are several."""
+    in_words = {
+        row["condition"]: ", ".join(f"{field} = {row[field]}" for field in made.fields) or row["condition"]
+        for row in made.outcomes().iter_rows(named=True)
+    }
+    for check in checks:
+        if check.fails:
+            condition = f"{in_words[check.scenario]}: " if len(made.conditions) > 1 else ""
+            print(f"FAILED: {condition}{check.sentence()}", file=file)
 
 
-def _print_checks(checks: Sequence[Check]) -> None:
+def print_checks(checks: Sequence[Check], made: Results) -> None:
+    """Prints for each limit a sentence where it does not hold, and one if it holds somewhere."""
     from rtclab.gates.result import lines_of
 
-    for line in lines_of(checks):
-        for check in line.failing:
-            print(f"FAILED: {check.sentence()}")
-        if not line.failing:
+    for text in dict.fromkeys(check.check for check in checks):
+        of_limit = [check for check in checks if check.check == text]
+        print_broken(of_limit, made)
+        holding = [line for line in lines_of(of_limit) if not line.failing]
+        if holding and len(made.conditions) > 1:
+            print(f"holds: {text}, in {len(holding)} of {len(made.conditions)} conditions")
+        for line in holding if len(made.conditions) == 1 else ():
             flows = len(line.checks)
-            print(f"holds: {line.worst.sentence()}{f', the worst of {flows} flows' if flows > 1 else ''}")
+            more = f", the worst of {flows} flows" if flows > 1 else ""
+            print(f"holds: {line.worst.sentence()}{more}")
 
 
-def show_summary(made: Results, measured: pl.DataFrame, shown: Shown) -> None:
-    """Prints a summary: of one condition its metrics and a sentence, of several a row for each."""
-    every = shown.all_metrics or bool(shown.metrics)
-    rows = made.rows_of_flows(chosen(measured, shown.metrics), shown.flows, shown.metrics)
+def show_summary(
+    made: Results,
+    measured: pl.DataFrame,
+    *,
+    metrics: Sequence[str] = (),
+    flows: Flows = None,
+    by: Sequence[str] = (),
+    all_metrics: bool = False,
+) -> None:
+    """Prints a summary: of one condition its metrics and a sentence, of several a row for each.
+
+    Args:
+        made: the results.
+        measured: their summary.
+        metrics: the metrics; by default the most important ones.
+        flows: the flows; by default all that do not carry feedback alone.
+        by: the fields that the summary is by, if not each condition has a row.
+        all_metrics: all metrics with standard deviations.
+    """
+    every = all_metrics or bool(metrics)
+    rows = made.rows_of_flows(chosen(measured, metrics), flows, metrics)
     known = rows["flow"].unique(maintain_order=True).to_list()
-    for sentence in _without_value(made, rows, shown):
+    for sentence in _without_value(made, rows, metrics):
         print(f"{made.name}: {sentence}", file=sys.stderr)
     if rows["mean"].is_null().all():
         return
-    if shown.flows is None:
+    if flows is None:
         rows = made.without_feedback(rows)
     if len(made.conditions) == 1:
-        most = tables.MOST_ROWS if shown.flows is None else tables.MOST_FLOWS
+        most = tables.MOST_ROWS if flows is None else tables.MOST_FLOWS
         tables.show_measured(rows, made.run, all_metrics=every, most=most)
     else:
         of_metrics = rows if every else essential(rows)
-        keys = list(shown.keys) or made.fields or ["condition"]
+        keys = list(by) or made.fields or ["condition"]
         tables.show_points(of_metrics, made.window, keys, MAX_ROWS, all_metrics=every)
     tables.tell_feedback([flow for flow in known if flow not in set(rows["flow"])])
-    if made.is_run and not shown.metrics:
+    if made.is_run and not metrics:
         from rtclab.report.runs import run_verdict
 
         tables.print_text(run_verdict(made.run, measured))
 
 
-def _without_value(made: Results, rows: pl.DataFrame, shown: Shown) -> list[str]:
+def _without_value(made: Results, rows: pl.DataFrame, metrics: Sequence[str]) -> list[str]:
     """Which of the wanted metrics have no value, and why; by default of the most important ones."""
     in_window = made.window is not None
     needy = [name for name in ESSENTIAL if METRICS[name].needs_packets(in_window=in_window)]
-    return made.without_value(shown.metrics or needy, rows)
+    return made.without_value(metrics or needy, rows)
 
 
 def chosen(rows: pl.DataFrame, metrics: Sequence[str]) -> pl.DataFrame:

@@ -82,12 +82,12 @@ def show_scenario(scenario: Scenario) -> None:
         print(f"source: {scenario.source}")
     repeats = count(scenario.repeats, "repeat")
     print(f"{scenario.duration}, {repeats}, seed {scenario.seed}, records {scenario.record}")
-    participants = new_table(*whole("participant"), "there", "video", "audio", "simulated control")
+    participants = new_table(*whole("participant"), "present", "video", "audio", "simulated control")
     for name in scenario.participants:
         video, audio = scenario.video_of(name), scenario.audio_of(name)
         participants.add_row(
             name,
-            _there_in_words(scenario, name),
+            _presence_in_words(scenario, name),
             _video_in_words(video) if video else "none",
             str(audio.bitrate) if audio else "none",
             scenario.congestion_control_of(name).name,
@@ -107,11 +107,11 @@ def show_scenario(scenario: Scenario) -> None:
     print_table(flows)
 
 
-def _there_in_words(scenario: Scenario, name: str) -> str:
+def _presence_in_words(scenario: Scenario, name: str) -> str:
     """When a participant is there, and when it pauses."""
     join_ns, leave_ns = scenario.presence_ns(name)
-    there, pause = f"{join_ns / 1e9:g} s to {leave_ns / 1e9:g} s", scenario.participants[name].pause
-    return there if pause is None else f"{there}, pauses {pause.start} to {pause.end}"
+    present, pause = f"{join_ns / 1e9:g} s to {leave_ns / 1e9:g} s", scenario.participants[name].pause
+    return present if pause is None else f"{present}, pauses {pause.start} to {pause.end}"
 
 
 def _own_in_words(scenario: Scenario) -> list[str]:
@@ -592,6 +592,18 @@ def _with_interval(value: float | None, low: float | None, high: float | None) -
 def print_json(value: object) -> None:
     """Prints one JSON document. NaN and infinite numbers, which JSON does not have, become null."""
     print(json.dumps(_finite(value), indent=1, ensure_ascii=False, allow_nan=False))
+
+
+def print_rows(rows: pl.DataFrame, *, as_csv: bool = False, as_json: bool = False, **about: object) -> bool:
+    """Prints rows as CSV or JSON if one was asked for, and returns whether it was.
+
+    In JSON, rows that something is said ``about`` are in ``metrics``, beside it.
+    """
+    if as_json:
+        print_json({**about, "metrics": rows.to_dicts()} if about else rows.to_dicts())
+    elif as_csv:
+        sys.stdout.write(rows.write_csv())
+    return as_json or as_csv
 
 
 def _finite(value: object) -> object:

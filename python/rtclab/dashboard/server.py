@@ -128,7 +128,7 @@ class _Handler(BaseHTTPRequestHandler):
     timeout = SILENT_S
 
     def do_GET(self) -> None:
-        """Answers a request."""
+        """Serves the page or its events to a client with the token, and 403 to all others."""
         path, _, query = self.path.partition("?")
         token = parse_qs(query).get("token", [""])[0]
         if not secrets.compare_digest(token.encode(), self.server.token.encode()):
@@ -190,4 +190,4 @@ class _Handler(BaseHTTPRequestHandler):
         self.wfile.write(f"{name}data: {json.dumps(message, separators=(',', ':'))}\n\n".encode())
 
     def log_message(self, format: str, *args: object) -> None:
-        """Says nothing of requests."""
+        """Keeps requests out of standard error, where the run shows its progress."""

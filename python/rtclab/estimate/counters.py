@@ -17,12 +17,12 @@ import polars as pl
 from numpy.typing import NDArray
 
 from rtclab.estimate.changes import partition
-from rtclab.estimate.findings import Finding, percent_text, time_text
+from rtclab.estimate.findings import Parameters, percent_text, steps, time_text
 from rtclab.estimate.fit import CapacitySegment
 from rtclab.estimate.packets import Flags
-from rtclab.estimate.path import LEAST_LOSS, PathEstimate, capacity_finding, merged
-from rtclab.metrics.series import BITS_PER_BYTE, Array
-from rtclab.trace import NS_PER_S, Trace
+from rtclab.estimate.path import LEAST_LOSS, add_capacity, merged
+from rtclab.metrics.series import Array
+from rtclab.trace import BITS_PER_BYTE, NS_PER_S, Trace
 
 IP_AND_UDP_BYTES = 28
 SRTP_BYTES = 10
@@ -43,7 +43,7 @@ STEADY, LEAST_MAXIMUM_BPS = 1.12, 1.6e6
 MORE = 1.2
 """If the network changed, one that limited the call carried less than another one, by this factor."""
 LASTING = 10
-"""If so many more round trips are near another length, the network may have changed."""
+"""The network may have changed if this many more round trips are near another length."""
 MOST_APART = 0.4
 """At most this share of round trips is not near the length that they have in another network."""
 SHORT_SHARE = 0.05
@@ -102,7 +102,7 @@ class Seconds:
 
 
 @dataclass(frozen=True)
-class Part:
+class Period:
     """A time in which the network did not change.
 
     Attributes:
@@ -118,7 +118,7 @@ class Part:
     calm_s: float = nan
 
     def has(self, at_s: Array) -> Flags:
-        """Whether times are in the part."""
+        """Whether each time in s is within the period."""
         inside: Flags = (at_s >= self.begin_s) & (at_s < self.end_s)
         return inside
 
@@ -142,9 +142,9 @@ class Outage:
     ratio: float
 
 
-def path_of_counters(trace: Trace, flow: str) -> PathEstimate:
+def path_of_counters(trace: Trace, flow: str) -> Parameters:
     """Estimates the path of a direction from reports of getStats."""
-    values: dict[str, Any] = {}
+    path = Parameters(flow)
     told_s = _told_changes_s(trace)
     seconds = _seconds(trace, flow, told_s)
     parts = _parts(seconds, told_s)
@@ -158,14 +158,16 @@ def path_of_counters(trace: Trace, flow: str) -> PathEstimate:
     outages = _outages(seconds, ~queued | settling)
     during = [(seconds.at_s > one.begin_s) & (seconds.at_s <= one.end_s) for one in outages]
     usual = ~np.logical_or.reduce([np.zeros_like(queued), *during])
-    found = [
-        _capacity(flow, _segments(seconds, parts, queued, usual), values),
-        _delay(flow, parts, values),
-        Finding(flow, "jitter", None, None, None, "ms", "unknown", "counters do not tell it"),
-        _queue(flow, parts, queue_s, loaded="capacity" in values),
-        *_loss(flow, seconds, queued, usual, outages, values),
-    ]
-    return PathEstimate(flow, values, tuple(found), "capacity" in values)
+    if segments := merged(_segments(seconds, parts, queued, usual), SAME_CAPACITY):
+        note = "from the rate while the round trip shows a queue, which may be in the other direction"
+        add_capacity(path, segments, 0.0, note)
+    else:
+        path.unknown("capacity", "no arrivals of packets and no counters")
+    _add_delay(path, parts)
+    path.unknown("jitter", "counters do not tell it")
+    _add_queue(path, parts, queue_s)
+    _add_loss(path, seconds, queued, usual, outages)
+    return path
 
 
 def _seconds(trace: Trace, flow: str, changes_s: Sequence[float]) -> Seconds:
@@ -246,7 +248,7 @@ def _settling(at_s: Array, changes_s: Sequence[float]) -> Flags:
     return settling
 
 
-def _parts(seconds: Seconds, told_s: Sequence[float]) -> list[Part]:
+def _parts(seconds: Seconds, told_s: Sequence[float]) -> list[Period]:
     """The parts of a call, between changes of the network that the log tells or the round trip shows."""
     if not seconds.at_s.size:
         return []
@@ -254,12 +256,12 @@ def _parts(seconds: Seconds, told_s: Sequence[float]) -> list[Part]:
     edges_s = [float(seconds.begin_s[0])]
     for at_s in sorted([*told_s, *_shown_changes_s(seconds, told_s)]):
         long = edges_s[-1] + SHORTEST_PART_S <= at_s <= last_s - SHORTEST_PART_S
-        if long and Part(edges_s[-1], at_s).has(seconds.at_s).any():
+        if long and Period(edges_s[-1], at_s).has(seconds.at_s).any():
             edges_s.append(at_s)
     settling = _settling(seconds.at_s, [*told_s, *edges_s[1:]])
     parts = []
     for begin_s, end_s in pairwise([*edges_s, np.nextafter(last_s, np.inf)]):
-        part = Part(begin_s, end_s)
+        part = Period(begin_s, end_s)
         known = part.has(seconds.at_s) & np.isfinite(seconds.round_trip_s)
         settled = known & ~settling
         rows = settled if settled.any() else known
@@ -317,7 +319,9 @@ def _is_new_network(seconds: Seconds, lower: _Stretch, higher: _Stretch) -> bool
     )
 
 
-def _segments(seconds: Seconds, parts: Sequence[Part], queued: Flags, usual: Flags) -> list[CapacitySegment]:
+def _segments(
+    seconds: Seconds, parts: Sequence[Period], queued: Flags, usual: Flags
+) -> list[CapacitySegment]:
     """The capacity in each part of the call."""
     inside = [part.has(seconds.at_s) for part in parts]
     highest = [float(np.quantile(seconds.rate_bps[one], AT_CAPACITY)) for one in inside]
@@ -346,56 +350,41 @@ def _limit_bps(
     return float(np.quantile(seconds.rate_bps[loaded], AT_CAPACITY))
 
 
-def _capacity(flow: str, segments: Sequence[CapacitySegment], values: dict[str, Any]) -> Finding:
-    if not segments:
-        note = "no arrivals of packets and no counters"
-        return Finding(flow, "capacity", None, None, None, "kbit/s", "unknown", note)
-    note = "from the rate while the round trip shows a queue, which may be in the other direction"
-    return capacity_finding(flow, merged(segments, SAME_CAPACITY), 0.0, values, note)
-
-
-def _delay(flow: str, parts: Sequence[Part], values: dict[str, Any]) -> Finding:
-    courses: list[tuple[Part, float]] = []
+def _add_delay(path: Parameters, parts: Sequence[Period]) -> None:
+    courses: list[tuple[Period, float]] = []
     for part in parts:
         if not isnan(part.least_s) and not (
             courses and abs(courses[-1][1] - part.least_s / 2) < SAME_DELAY_S
         ):
             courses.append((part, part.least_s / 2))
     if not courses:
-        return Finding(flow, "delay", None, None, None, "ms", "unknown", "no round trip was reported")
+        path.unknown("delay", "no round trip was reported")
+        return
     ends_s = [*(part.begin_s for part, _ in courses[1:]), parts[-1].end_s]
     delays_s = [delay_s for _, delay_s in courses]
     lasts_s = [end_s - part.begin_s for (part, _), end_s in zip(courses, ends_s, strict=True)]
     note = "the smallest round trip that was reported"
-    if len(courses) == 1:
-        values["delay"] = time_text(delays_s[0])
-    else:
-        values["delay"] = _steps([(part.begin_s, time_text(delay_s)) for part, delay_s in courses])
+    value: Any = time_text(delays_s[0])
+    if len(courses) > 1:
+        value = steps([(part.begin_s, time_text(delay_s)) for part, delay_s in courses])
         named = [f"{time_text(delay_s)} from {part.begin_s:.0f} s" for part, delay_s in courses[:MOST_NAMED]]
         more = f" and {len(courses) - MOST_NAMED} more" if len(courses) > MOST_NAMED else ""
         note = f"changes with the network: {', '.join(named)}{more}; {note} in each part"
-    mean_s = float(np.average(delays_s, weights=lasts_s))
+    mean_ms = 1000 * float(np.average(delays_s, weights=lasts_s))
     most_ms = 2000 * max(delays_s)
-    return Finding(flow, "delay", 1000 * mean_s, 0.0, most_ms, "ms", "half of the round trip", note)
+    path.add("delay", mean_ms, 0.0, most_ms, grade="half of the round trip", note=note, value=value)
 
 
-def _steps(points: Sequence[tuple[float, str]]) -> dict[str, Any]:
-    """Values of a scenario that change at times; the first one holds from the begin on."""
-    at_s = [0.0, *(round(at, 1) for at, _ in points[1:])]
-    latest = {at: value for at, (_, value) in zip(at_s, points, strict=True)}
-    return {"steps": [[f"{at:.1f} s", value] for at, value in latest.items()]}
-
-
-def _queue(flow: str, parts: Sequence[Part], queue_s: Array, *, loaded: bool) -> Finding:
+def _add_queue(path: Parameters, parts: Sequence[Period], queue_s: Array) -> None:
     longest_ms = 1000 * float(queue_s.max(initial=0.0))
     if all(isnan(part.least_s) for part in parts):
-        note = "no round trip was reported"
-    elif loaded or longest_ms < 1000 * QUEUE_S:
-        note = "of both directions together" if loaded else "the round trip shows none"
-        return Finding(flow, "queue", longest_ms, longest_ms, None, "ms", "at least", note)
+        path.unknown("queue", "no round trip was reported")
+    elif path.loaded or longest_ms < 1000 * QUEUE_S:
+        note = "of both directions together" if path.loaded else "the round trip shows none"
+        path.add("queue", longest_ms, longest_ms, grade="at least", note=note)
     else:
-        note = f"the round trip varied by {longest_ms:.0f} ms, but the call did not load the path"
-    return Finding(flow, "queue", None, None, None, "ms", "unknown", note)
+        varied = f"the round trip varied by {longest_ms:.0f} ms"
+        path.unknown("queue", f"{varied}, but the call did not load the path")
 
 
 def _calm(queued: Flags, chosen: Flags) -> Flags:
@@ -424,44 +413,29 @@ def _outages(seconds: Seconds, possible: Flags) -> list[Outage]:
     return found
 
 
-def _loss(
-    flow: str,
-    seconds: Seconds,
-    queued: Flags,
-    usual: Flags,
-    outages: Sequence[Outage],
-    values: dict[str, Any],
-) -> list[Finding]:
-    """The random loss, and each outage apart from it."""
+def _add_loss(
+    path: Parameters, seconds: Seconds, queued: Flags, usual: Flags, outages: Sequence[Outage]
+) -> None:
+    """Adds the random loss, and each outage apart from it."""
     if not seconds.rate_bps.any():
-        return [Finding(flow, "loss", None, None, None, "%", "unknown", "no packets were counted")]
+        path.unknown("loss", "no packets were counted")
+        return
     calm = _calm(queued, usual)
     ratio = seconds.loss_ratio(calm)
     if np.isnan(ratio):
-        note = "no losses were reported"
-        return [Finding(flow, "loss", None, None, None, "%", "unknown", note)]
+        path.unknown("loss", "no losses were reported")
+        return
     between = percent_text(ratio) if ratio >= LEAST_LOSS else "0 %"
-    if ratio >= LEAST_LOSS:
-        values["loss"] = between
+    value: Any = between if ratio >= LEAST_LOSS else None
     if outages:
         edges = [((one.begin_s, percent_text(one.ratio)), (one.end_s, between)) for one in outages]
-        values["loss"] = _steps([(0.0, between), *(edge for pair in edges for edge in pair)])
+        value = steps([(0.0, between), *(edge for pair in edges for edge in pair)])
     packets = max(float(seconds.packets[calm].sum()), 1.0)
     half = 2 * float(np.sqrt(max(ratio * (1 - ratio), 1e-4) / packets)) + 0.1 * ratio
     unsure = (calm & queued).any() or not np.isfinite(seconds.round_trip_s).any()
     note = "drops of a full queue may be among them" if unsure else ""
     low, high = 100 * max(ratio - half, 0.0), 100 * (ratio + half)
-    found = [Finding(flow, "loss", 100 * ratio, low, high, "%", "measured", note)]
-    return found + [
-        Finding(
-            flow,
-            "outage",
-            one.lost,
-            None,
-            None,
-            "packets",
-            "measured",
-            f"lost from {one.begin_s:.0f} s to {one.end_s:.0f} s, {100 * one.ratio:.0f} % of all then",
-        )
-        for one in outages
-    ]
+    path.add("loss", 100 * ratio, low, high, note=note, value=value)
+    for one in outages:
+        when = f"lost from {one.begin_s:.0f} s to {one.end_s:.0f} s"
+        path.add("outage", one.lost, note=f"{when}, {100 * one.ratio:.0f} % of all then")

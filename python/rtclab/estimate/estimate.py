@@ -13,11 +13,11 @@ import polars as pl
 
 from rtclab.backend.sim import simulate
 from rtclab.errors import BadInput
-from rtclab.estimate.call import GETSTATS, ONE_POINT, Direction, KnownCall
 from rtclab.estimate.counters import path_of_counters
-from rtclab.estimate.findings import Finding, time_text
-from rtclab.estimate.media import Media, media_of
-from rtclab.estimate.path import PathEstimate, path_of
+from rtclab.estimate.findings import Finding, Parameters, time_text
+from rtclab.estimate.media import media_of
+from rtclab.estimate.path import path_of
+from rtclab.estimate.recorded_call import GETSTATS, ONE_POINT, Direction, KnownCall
 from rtclab.estimate.scenario_text import scenario_text
 from rtclab.scenario import Scenario
 from rtclab.trace import Trace, write_text
@@ -39,20 +39,20 @@ class Estimate:
     """
 
     call: KnownCall
-    paths: Mapping[str, PathEstimate]
-    media: Mapping[str, Media]
+    paths: Mapping[str, Parameters]
+    media: Mapping[str, Parameters]
     text: str
 
     @cached_property
     def scenario(self) -> Scenario:
-        """The scenario."""
+        """The estimated scenario, read from ``text``."""
         return Scenario.read(tomllib.loads(self.text), self.call.origin)
 
     @property
     def findings(self) -> list[Finding]:
         """All numbers: of both paths, and then of what was sent."""
-        paths = [one for path in self.paths.values() for one in path.findings]
-        return paths + [one for sent in self.media.values() for one in sent.findings]
+        parts = [*self.paths.values(), *self.media.values()]
+        return [one for part in parts for one in part.findings]
 
     @property
     def loaded(self) -> bool:
@@ -139,9 +139,7 @@ def estimate(call: KnownCall) -> Estimate:
     Raises:
         BadInput: the call has numbers that no scenario can have.
     """
-    paths: dict[str, PathEstimate] = {}
-    for one in call.directions:
-        paths[_sender(one)] = _path(call, one)
+    paths = {_sender(one): _path(call, one) for one in call.directions}
     for name in call.ends:
         if name not in paths:
             paths[name] = _silent(call, name, paths)
@@ -156,45 +154,32 @@ def _sender(direction: Direction) -> str:
     return direction.flow.partition("->")[0]
 
 
-def _path(call: KnownCall, one: Direction) -> PathEstimate:
+def _path(call: KnownCall, one: Direction) -> Parameters:
     if one.packets is not None:
         return path_of(one)
     if one.source == GETSTATS:
         return path_of_counters(call.trace, one.flow)
-    values: dict[str, Any] = {}
-    found = [Finding(one.flow, "capacity", None, None, None, "kbit/s", "unknown", NOT_KNOWN)]
+    path = Parameters(one.flow)
+    path.unknown("capacity", NOT_KNOWN)
     if one.source == ONE_POINT and one.round_trip_s is not None:
         half_s = one.round_trip_s / 2
-        values["delay"] = time_text(half_s)
-        found.append(
-            Finding(
-                one.flow,
-                "delay",
-                1e3 * half_s,
-                0.0,
-                2e3 * half_s,
-                "ms",
-                "half of the round trip",
-                "the smallest round trip of connectivity checks (STUN)",
-            )
+        note, value = "the smallest round trip of connectivity checks (STUN)", time_text(half_s)
+        path.add(
+            "delay", 1e3 * half_s, 0.0, 2e3 * half_s, grade="half of the round trip", note=note, value=value
         )
     else:
-        found.append(Finding(one.flow, "delay", None, None, None, "ms", "unknown", NOT_KNOWN))
-    found.append(Finding(one.flow, "loss", None, None, None, "%", "unknown", NOT_KNOWN))
-    return PathEstimate(one.flow, values, tuple(found), loaded=False)
+        path.unknown("delay", NOT_KNOWN)
+    path.unknown("loss", NOT_KNOWN)
+    return path
 
 
-def _silent(call: KnownCall, name: str, paths: Mapping[str, PathEstimate]) -> PathEstimate:
+def _silent(call: KnownCall, name: str, paths: Mapping[str, Parameters]) -> Parameters:
     """The path of a participant that sends no media: it is assumed to have the delay of the other path."""
     other = next(one for one in call.ends if one != name)
-    flow = f"{name}->{other}"
-    note = "no media in this direction"
-    values: dict[str, Any] = {}
+    path, note = Parameters(f"{name}->{other}"), "no media in this direction"
+    path.unknown("capacity", note)
     delay = next((one for one in paths[other].findings if one.name == "delay"), None)
-    found = [Finding(flow, "capacity", None, None, None, "kbit/s", "unknown", note)]
     if delay is not None and delay.value is not None:
-        values["delay"] = paths[other].values["delay"]
-        found.append(
-            Finding(flow, "delay", delay.value, None, None, "ms", "assumed", f"{note}; as in the other one")
-        )
-    return PathEstimate(flow, values, tuple(found), loaded=False)
+        note, value = f"{note}; as in the other one", paths[other].values["delay"]
+        path.add("delay", delay.value, grade="assumed", note=note, value=value)
+    return path

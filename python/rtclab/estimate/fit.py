@@ -10,7 +10,8 @@ import numpy as np
 from rtclab.estimate.changes import partition
 from rtclab.estimate.packets import Flags, Packets
 from rtclab.estimate.queue_model import Windows, after_loss, costs, sojourns, windows_of
-from rtclab.metrics.series import BITS_PER_BYTE, Array
+from rtclab.metrics.series import Array
+from rtclab.trace import BITS_PER_BYTE
 
 WINDOW_S = 1.0
 MOST_WINDOWS = 1500
@@ -83,10 +84,10 @@ class PathFit:
     sojourn_s: Array
     jitter_s: float
     misfit_s: float
-    limit: FoundQueue
+    limit: FittedQueue
 
     def rate_of_windows(self) -> Array:
-        """The capacity of each window."""
+        """The fitted capacity in each window, in bit/s, of shape (windows,)."""
         rates = np.zeros(self.windows.count)
         for segment in self.capacity:
             begin, end = (round(at / self.windows.length_s) for at in (segment.begin_s, segment.end_s))
@@ -333,7 +334,7 @@ def levels(packets: Packets, wait_s: Array) -> Array:
 
 
 @dataclass(frozen=True)
-class FoundQueue:
+class FittedQueue:
     """The longest queue that packets were accepted into, in s, and the lost packets that it dropped."""
 
     longest_s: float
@@ -341,11 +342,11 @@ class FoundQueue:
 
     @property
     def full(self) -> bool:
-        """Whether it dropped packets."""
+        """Whether the queue dropped packets because it was full."""
         return bool(self.dropped.any())
 
 
-def queue_limit(packets: Packets, wait_s: Array, rate_bps: Array) -> FoundQueue:
+def queue_limit(packets: Packets, wait_s: Array, rate_bps: Array) -> FittedQueue:
     """The packets that a full queue dropped: those lost at full queues, if losses are more frequent there.
 
     A queue that is hardly ever below its limit is full all the time, because random losses would not hold
@@ -355,7 +356,7 @@ def queue_limit(packets: Packets, wait_s: Array, rate_bps: Array) -> FoundQueue:
     level_s = levels(packets, wait_s) * BITS_PER_BYTE / rate_bps
     arrived = ~packets.lost
     if arrived.sum() < LEAST_AROUND:
-        return FoundQueue(0.0, nothing)
+        return FittedQueue(0.0, nothing)
     longest_s = float(np.quantile(level_s[arrived], 0.998))
     high, low = level_s >= FULL * longest_s, level_s < WELL_BELOW * longest_s
     # Behind the last packet that arrived, nothing shows how much was waiting.
@@ -365,5 +366,5 @@ def queue_limit(packets: Packets, wait_s: Array, rate_bps: Array) -> FoundQueue:
     usual = lost_low / int(low.sum()) if low.sum() >= LEAST_AROUND else 0.0
     expected = usual * int(high.sum())
     if longest_s < SHORTEST_QUEUE_S or lost_high <= 2 * expected + 3 * np.sqrt(expected + 1):
-        return FoundQueue(longest_s, nothing)
-    return FoundQueue(longest_s, packets.lost & high)
+        return FittedQueue(longest_s, nothing)
+    return FittedQueue(longest_s, packets.lost & high)

@@ -24,7 +24,7 @@ SHORTEST_S = 5.0
 
 @dataclass(frozen=True)
 class LossSegment:
-    """Loss ratio from ``begin_s`` on."""
+    """A loss ratio (0..1) that holds from ``begin_s`` in s until the next segment."""
 
     begin_s: float
     ratio: float

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any, cast
 
 import numpy as np
 import polars as pl
 
-from rtclab.estimate.findings import Finding, Grade, rate_text
-from rtclab.metrics.series import BITS_PER_BYTE
-from rtclab.trace import NS_PER_S, Trace
+from rtclab.estimate.findings import Grade, Parameters, rate_text
+from rtclab.trace import BITS_PER_BYTE, NS_PER_S, Trace
 
 OVERHEAD_BYTES = 62
 """Bytes of a packet outside the payload: IPv4, UDP, RTP with the usual extensions, and the tag of SRTP."""
@@ -30,19 +28,9 @@ MOST_CHANGES = 4
 """Changes of the codec that are named."""
 
 
-@dataclass(frozen=True)
-class Media:
-    """What a participant sends: its tables ``video`` and ``audio`` in a scenario, and the findings."""
-
-    video: dict[str, Any] | None
-    audio: dict[str, Any] | None
-    findings: tuple[Finding, ...]
-
-
-def media_of(trace: Trace, flow: str) -> Media:
-    """What the sender of a flow sends."""
-    sender = trace.manifest.flows[flow].sender
-    found: list[Finding] = []
+def media_of(trace: Trace, flow: str) -> Parameters:
+    """What the sender of a flow sends: its tables ``video`` and ``audio`` in a scenario."""
+    media = Parameters(trace.manifest.flows[flow].sender)
     packets = trace.table("packets") if "packets" in trace.tables else None
     rtp = None if packets is None else packets.filter(pl.col("flow") == flow, pl.col("protocol") == "rtp")
     reports = [trace.table(name).filter(pl.col("flow") == flow) for name in ("outbound_rtp", "inbound_rtp")]
@@ -50,67 +38,46 @@ def media_of(trace: Trace, flow: str) -> Media:
     kinds = set(sent["kind"].unique())
     if rtp is not None:
         kinds |= set(rtp["kind"].drop_nulls().unique())
-    video = _video(sender, flow, sent.filter(kind="video"), rtp, found) if "video" in kinds else None
-    audio = _audio(sender, sent.filter(kind="audio"), rtp, found) if "audio" in kinds else None
-    return Media(video, audio, tuple(found))
+    if "video" in kinds:
+        media.values["video"] = _video(media, sent.filter(kind="video"), rtp)
+    if "audio" in kinds:
+        media.values["audio"] = _audio(media, sent.filter(kind="audio"), rtp)
+    return media
 
 
-def _video(
-    sender: str, flow: str, sent: pl.DataFrame, rtp: pl.DataFrame | None, found: list[Finding]
-) -> dict[str, Any]:
-    size = _size(sender, sent, found)
+def _video(media: Parameters, sent: pl.DataFrame, rtp: pl.DataFrame | None) -> dict[str, Any]:
+    size = _size(media, sent)
     rate = _frame_rate(sent, rtp)
-    found.append(
-        Finding(
-            sender,
-            "frame rate",
-            rate or 30.0,
-            None,
-            None,
-            "frame/s",
-            "measured" if rate else "assumed",
-            "" if rate else "the source does not tell",
-        )
-    )
+    if rate:
+        media.add("frame rate", rate)
+    else:
+        media.add("frame rate", 30.0, grade="assumed", note="the source does not tell")
     rates = _payload_rates(sent, rtp)
-    usual = next((most for pixels, most in USUAL_BITRATES if size[0] * size[1] <= pixels), LARGEST_BITRATE)
+    picture = size["width"] * size["height"]
+    usual = next((most for pixels, most in USUAL_BITRATES if picture <= pixels), LARGEST_BITRATE)
     top = float(np.quantile(rates, 0.95)) if rates.size else 0.0
     # A call that its path limits is rarely steady.
+    grade: Grade = "measured"
     most, steady = usual, rates[np.abs(rates / usual - 1) < STEADY]
     if steady.size >= max(STEADY_S, rates.size // 3):
-        note, grade = "the rate stays at the usual maximum of browsers", "measured"
+        note = "the rate stays at the usual maximum of browsers"
     elif top > 1.1 * usual:
         most = round(top / 1e4) * 10_000
         note, grade = "the highest rate of the call", "at least"
     else:
         note, grade = f"the usual maximum of browsers; the call came to {rate_text(top)}", "assumed"
-    found.append(Finding(sender, "max bitrate", most / 1000, None, None, "kbit/s", cast(Grade, grade), note))
+    media.add("max bitrate", most / 1000, grade=grade, note=note)
     codecs = _codecs(sent)
     if codecs not in ("", SIMULATED):
-        found.append(
-            Finding(
-                sender,
-                "codec",
-                None,
-                None,
-                None,
-                "",
-                "unknown",
-                f"the call used {codecs}; simulated calls have {SIMULATED} alone, and so has the scenario",
-            )
-        )
-    return {
-        "width": size[0],
-        "height": size[1],
-        "frame_rate": rate or 30,
-        "max_bitrate": rate_text(most),
-    }
+        alone = f"simulated calls have {SIMULATED} alone, and so has the scenario"
+        media.unknown("codec", f"the call used {codecs}; {alone}")
+    return {**size, "frame_rate": rate or 30, "max_bitrate": rate_text(most)}
 
 
-def _size(sender: str, sent: pl.DataFrame, found: list[Finding]) -> tuple[int, int]:
-    """Width and height of the largest picture; adds the findings about them.
+def _size(media: Parameters, sent: pl.DataFrame) -> dict[str, int]:
+    """Adds width and height of the largest picture.
 
-    If the source tells only one of them, the other one follows from the usual shape.
+    If the source tells only one of them, the usual shape of a picture gives the other.
     """
     usual_width, usual_height = USUAL_SIZE
     width, height = (_largest(sent[name]) for name in ("frameWidth", "frameHeight"))
@@ -121,8 +88,8 @@ def _size(sender: str, sent: pl.DataFrame, found: list[Finding]) -> tuple[int, i
     for name, known, value in zip(("width", "height"), (width, height), size, strict=True):
         grade: Grade = "assumed" if known is None else "measured"
         note = "the source does not tell it" if known is None else "the largest that was sent"
-        found.append(Finding(sender, f"video {name}", value, None, None, "px", grade, note))
-    return size
+        media.add(f"video {name}", value, grade=grade, note=note)
+    return {"width": size[0], "height": size[1]}
 
 
 def _largest(pixels: pl.Series) -> int | None:
@@ -186,7 +153,7 @@ def _payload_rates(sent: pl.DataFrame, rtp: pl.DataFrame | None) -> Any:
     return rates[(took_s > 0) & (rates >= 0)]
 
 
-def _audio(sender: str, sent: pl.DataFrame, rtp: pl.DataFrame | None, found: list[Finding]) -> dict[str, Any]:
+def _audio(media: Parameters, sent: pl.DataFrame, rtp: pl.DataFrame | None) -> dict[str, Any]:
     bitrate: float | None = None
     frame_ms = 20.0
     speech = None if rtp is None else rtp.filter(pl.col("kind") == "audio").drop_nulls("rtp_timestamp")
@@ -203,15 +170,5 @@ def _audio(sender: str, sent: pl.DataFrame, rtp: pl.DataFrame | None, found: lis
         bitrate = float(np.median(rates)) if rates.size else None
     if bitrate is not None:
         bitrate = max(round(bitrate / 2000) * 2000, 6000)
-    found.append(
-        Finding(
-            sender,
-            "audio bitrate",
-            (bitrate or 32_000) / 1000,
-            None,
-            None,
-            "kbit/s",
-            "measured" if bitrate else "assumed",
-        )
-    )
+    media.add("audio bitrate", (bitrate or 32_000) / 1000, grade="measured" if bitrate else "assumed")
     return {"bitrate": rate_text(bitrate or 32_000), "frame": f"{frame_ms:g} ms"}

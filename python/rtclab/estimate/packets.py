@@ -9,6 +9,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
+from rtclab.importers.logs.event_packets import nearest
 from rtclab.metrics.series import Array
 from rtclab.trace import NS_PER_S
 
@@ -100,7 +101,7 @@ def with_gaps(rows: pl.DataFrame) -> pl.DataFrame:
     Rows need ``ssrc``, ``seq``, ``marker``, ``sent_ns``, ``delivered_ns`` and ``size_bytes``.
     """
     of_stream = rows.filter(pl.col("seq").is_not_null()).sort("sent_ns", maintain_order=True)
-    step = (pl.col("seq").diff() + (1 << 15)) % (1 << 16) - (1 << 15)
+    step = nearest(pl.col("seq").diff(), 1 << 16)
     number = step.fill_null(0).cum_sum().over("ssrc")
     ordered = (
         of_stream.with_columns(number=number)

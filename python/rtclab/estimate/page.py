@@ -11,14 +11,15 @@ from typing import Any
 
 import polars as pl
 
-from rtclab.estimate.call import KnownCall
 from rtclab.estimate.findings import Finding
+from rtclab.estimate.recorded_call import KnownCall
 from rtclab.experiment import metrics_of
 from rtclab.metrics import METRICS, Metric, prediction_interval
-from rtclab.report import render
+from rtclab.report import flow_in_words
+from rtclab.report.page import write_page as write
 from rtclab.report.plots import comparison_plots
 from rtclab.scenario import Scenario
-from rtclab.trace import Repeat, Run, Trace, write_text
+from rtclab.trace import Repeat, Run, Trace
 
 CALL, SIMULATED = "call", "simulated"
 SHOWN = (
@@ -37,7 +38,7 @@ SHOWN = (
 
 
 @dataclass(frozen=True)
-class Beside:
+class MetricComparison:
     """A metric of a flow: of the call, and of its simulations with their 95 % prediction interval."""
 
     metric: Metric
@@ -52,14 +53,6 @@ class Beside:
         if self.low is None or self.high is None:
             return None
         return self.low <= self.call <= self.high
-
-
-@dataclass(frozen=True)
-class Group:
-    """The numbers of a direction or of a participant."""
-
-    name: str
-    findings: list[Finding]
 
 
 def write_page(
@@ -86,8 +79,9 @@ def write_page(
     about = scenario.model_dump(mode="json")
     runs = {CALL: _run(CALL, call.trace), SIMULATED: _run(SIMULATED, *simulated, scenario=about)}
     names = dict.fromkeys(one.of for one in findings)
-    groups = [Group(_words(name), [one for one in findings if one.of == name]) for name in names]
-    html = render(
+    groups = [(flow_in_words(name), [one for one in findings if one.of == name]) for name in names]
+    return write(
+        page,
         "estimate.html",
         comparison_plots(runs) if simulated else [],
         tied=True,
@@ -96,28 +90,21 @@ def write_page(
         groups=groups,
         names=[(our, theirs) for our, theirs in call.names.items() if our != theirs],
         notes=call.notes,
-        flows=[(_words(flow), rows) for flow, rows in compared(call, simulated).items()],
+        flows=[(flow_in_words(flow), rows) for flow, rows in compared(call, simulated).items()],
         repeats=len(simulated),
         scenario=text,
     )
-    page.parent.mkdir(parents=True, exist_ok=True)
-    write_text(page, html)
-    return page
 
 
 def _lead(findings: Sequence[Finding]) -> str:
     """The capacity of both directions in a sentence each."""
     sentences = []
     for capacity in (one for one in findings if one.name == "capacity"):
-        text = f"{_words(capacity.of)}: capacity {capacity.words}"
+        text = f"{flow_in_words(capacity.of)}: capacity {capacity.words}"
         if capacity.grade == "at least":
             text += "; the call did not load the path"
         sentences.append(text + ".")
     return " ".join(sentences)
-
-
-def _words(flow: str) -> str:
-    return flow.replace("->", " → ")
 
 
 def _run(name: str, *traces: Trace, scenario: dict[str, Any] | None = None) -> Run:
@@ -128,7 +115,7 @@ def _run(name: str, *traces: Trace, scenario: dict[str, Any] | None = None) -> R
     return Run(Path(), name, backend, scenario or {}, repeats, len(repeats), _opened=opened)
 
 
-def compared(call: KnownCall, simulated: Sequence[Trace]) -> dict[str, list[Beside]]:
+def compared(call: KnownCall, simulated: Sequence[Trace]) -> dict[str, list[MetricComparison]]:
     """The metrics of a call beside the metrics of its simulations, by flow; empty without simulations."""
     if not simulated:
         return {}
@@ -136,7 +123,7 @@ def compared(call: KnownCall, simulated: Sequence[Trace]) -> dict[str, list[Besi
     known = metrics_of(replace(_run(CALL, call.whole), window=call.window))
     again = metrics_of(_run(SIMULATED, *simulated))
     measured_s: float = again["measured_s"][0]
-    found: dict[str, list[Beside]] = {}
+    found: dict[str, list[MetricComparison]] = {}
     for flow in call.trace.flows:
         for name in SHOWN:
             mine = pl.col("metric") == name, pl.col("flow") == flow
@@ -146,5 +133,7 @@ def compared(call: KnownCall, simulated: Sequence[Trace]) -> dict[str, list[Besi
             bounds = METRICS[name].bounds_in(measured_s)
             ends = prediction_interval(others, bounds)
             low, high = (None if isnan(end) else end for end in ends)
-            found.setdefault(flow, []).append(Beside(METRICS[name], own[0], fmean(others), low, high))
+            found.setdefault(flow, []).append(
+                MetricComparison(METRICS[name], own[0], fmean(others), low, high)
+            )
     return found

@@ -3,55 +3,39 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from rtclab.estimate.call import Direction
-from rtclab.estimate.findings import Finding, Grade, percent_text, rate_text, time_text
+from rtclab.estimate.findings import Grade, Parameters, percent_text, rate_text, steps, time_text
 from rtclab.estimate.fit import LEAST_JITTER_S, CapacitySegment, PathFit, fit
-from rtclab.estimate.losses import RandomLoss, random_loss
-from rtclab.metrics.series import BITS_PER_BYTE, Array
+from rtclab.estimate.losses import random_loss
+from rtclab.estimate.recorded_call import Direction
+from rtclab.metrics.series import Array
+from rtclab.trace import BITS_PER_BYTE
 
 SAME_CAPACITY, SAME_WITH_JITTER = 1.03, 1.1
 """Neighbouring capacities that differ less than this are one."""
 SHORTEST_COURSE_S = 2.0
+LEAST_LOSS = 1e-4
+"""Less loss than this is left out of a scenario."""
 STUN_BYTES = 120
 """IP total length of a connectivity check, with which the round trip is measured."""
 
 
-@dataclass(frozen=True)
-class PathEstimate:
-    """The path of a direction.
-
-    Attributes:
-        flow: the direction.
-        values: the table of the path in a scenario, by field; fields that are not known are absent.
-        findings: the numbers, in the order of the table.
-        loaded: whether the call came to the limit of the capacity.
-    """
-
-    flow: str
-    values: dict[str, Any]
-    findings: tuple[Finding, ...]
-    loaded: bool
-
-
-def path_of(direction: Direction) -> PathEstimate:
+def path_of(direction: Direction) -> Parameters:
     """Estimates the path of a direction from its packets."""
     assert direction.packets is not None
     found = fit(direction.packets, direction.resolution_s)
     begin_s = float(direction.packets.sent_s[0])
-    values: dict[str, Any] = {}
-    segments = merged(found.capacity, SAME_CAPACITY if found.jitter_s < LEAST_JITTER_S else SAME_WITH_JITTER)
-    capacity = capacity_finding(direction.flow, segments, begin_s, values)
-    loaded = any(segment.high_bps is not None for segment in segments)
-    delay = _delay(direction, found, begin_s, values)
-    jitter = _jitter(direction, found, values)
-    queue = _queue(direction.flow, found, loaded=loaded, values=values)
-    loss = _loss(direction.flow, found, begin_s, values)
-    return PathEstimate(direction.flow, values, (capacity, delay, jitter, queue, *loss), loaded)
+    path = Parameters(direction.flow)
+    same = SAME_CAPACITY if found.jitter_s < LEAST_JITTER_S else SAME_WITH_JITTER
+    add_capacity(path, merged(found.capacity, same), begin_s)
+    _add_delay(path, direction, found, begin_s)
+    _add_jitter(path, direction, found)
+    _add_queue(path, found)
+    _add_loss(path, found, begin_s)
+    return path
 
 
 def merged(segments: Sequence[CapacitySegment], same: float) -> list[CapacitySegment]:
@@ -97,32 +81,27 @@ def _joined(one: CapacitySegment, other: CapacitySegment) -> CapacitySegment:
     )
 
 
-def capacity_finding(
-    flow: str, segments: Sequence[CapacitySegment], begin_s: float, values: dict[str, Any], note: str = ""
-) -> Finding:
-    """The finding about the capacity; adds the capacity to the values of the path.
+def add_capacity(
+    path: Parameters, segments: Sequence[CapacitySegment], begin_s: float, note: str = ""
+) -> None:
+    """Adds the capacity to a path.
 
     Args:
-        flow: the direction.
+        path: the path.
         segments: the capacity over time.
         begin_s: time zero of the segments.
-        values: the table of the path in a scenario.
         note: what a reader must know of a capacity that was measured.
     """
     if all(one.high_bps is None for one in segments):
         low = max(one.low_bps for one in segments) / 1000
-        return Finding(
-            flow, "capacity", low, low, None, "kbit/s", "at least", "the call did not load the path"
-        )
+        path.add("capacity", low, low, grade="at least", note="the call did not load the path")
+        return
     rates = [one.bps if one.high_bps is not None else one.low_bps for one in segments]
     times = [one.end_s - one.begin_s for one in segments]
-    if len(segments) == 1:
-        values["capacity"] = rate_text(rates[0])
-    else:
-        at_s = [0.0, *(begin_s + one.begin_s for one in segments[1:])]
-        values["capacity"] = {
-            "steps": [[f"{at:.1f} s", rate_text(rate)] for at, rate in zip(at_s, rates, strict=True)]
-        }
+    value: Any = rate_text(rates[0])
+    if len(segments) > 1:
+        begins_s = [begin_s + one.begin_s for one in segments]
+        value = steps(list(zip(begins_s, map(rate_text, rates), strict=True)))
         often = "once" if len(segments) == 2 else f"{len(segments) - 1} times"
         changes = f"changes {often}, between {rate_text(min(rates))} and {rate_text(max(rates))}"
         note = f"{changes}; {note}" if note else changes
@@ -132,14 +111,14 @@ def capacity_finding(
     mean = float(np.average(rates, weights=times)) / 1000
     lows = float(np.average([one.low_bps for one in segments], weights=times)) / 1000
     highs = float(np.average([one.high_bps or one.low_bps for one in segments], weights=times)) / 1000
-    return Finding(flow, "capacity", mean, lows, highs, "kbit/s", "measured", note)
+    path.add("capacity", mean, lows, highs, note=note, value=value)
 
 
-def _delay(direction: Direction, found: PathFit, begin_s: float, values: dict[str, Any]) -> Finding:
+def _add_delay(path: Parameters, direction: Direction, found: PathFit, begin_s: float) -> None:
     base_s = found.base_s
     if not direction.one_time and direction.round_trip_s is None:
-        note = "the clocks of the two ends differ, and there is no round trip"
-        return Finding(direction.flow, "delay", None, None, None, "ms", "unknown", note)
+        path.unknown("delay", "the clocks of the two ends differ, and there is no round trip")
+        return
     grade: Grade = "measured"
     note, margin_s = "", max(2 * direction.resolution_s, found.misfit_s, found.jitter_s / 4)
     if not direction.one_way:
@@ -151,25 +130,25 @@ def _delay(direction: Direction, found: PathFit, begin_s: float, values: dict[st
             base_s = base_s - base_s.min() + half_s
     least_s, most_s = float(base_s.min()), float(base_s.max())
     if least_s < -margin_s:
-        note = "packets arrived before they were sent, so the clocks of the two ends differ"
-        return Finding(direction.flow, "delay", None, None, None, "ms", "unknown", note)
+        path.unknown("delay", "packets arrived before they were sent, so the clocks of the two ends differ")
+        return
+    value: Any
     if most_s - least_s <= 2 * margin_s:
         delay_s = max(float(np.median(base_s)), 0.0)
-        values["delay"] = time_text(delay_s)
+        value = time_text(delay_s)
     else:
         points = course_points(found.packets.sent_s, base_s, margin_s)
-        values["delay"] = {
+        value = {
             "points": [[f"{max(at, 0.0):.1f} s", time_text(delay)] for at, delay in points],
             "every": "100 ms",
         }
         delay_s = float(base_s.mean())
-        note = "; ".join(
-            filter(None, (f"changes between {time_text(least_s)} and {time_text(most_s)}", note))
-        )
+        changes = f"changes between {time_text(least_s)} and {time_text(most_s)}"
+        note = f"{changes}; {note}" if note else changes
     low, high = max(delay_s - margin_s, 0.0), delay_s + margin_s
     if not direction.one_way:
         low, high = 0.0, 2 * delay_s
-    return Finding(direction.flow, "delay", 1e3 * delay_s, 1e3 * low, 1e3 * high, "ms", grade, note)
+    path.add("delay", 1e3 * delay_s, 1e3 * low, 1e3 * high, grade=grade, note=note, value=value)
 
 
 def course_points(at_s: Array, value_s: Array, tolerance_s: float) -> list[tuple[float, float]]:
@@ -198,65 +177,34 @@ def course_points(at_s: Array, value_s: Array, tolerance_s: float) -> list[tuple
     return points
 
 
-def _jitter(direction: Direction, found: PathFit, values: dict[str, Any]) -> Finding:
+def _add_jitter(path: Parameters, direction: Direction, found: PathFit) -> None:
     jitter_s, least_s = found.jitter_s, max(LEAST_JITTER_S, 2 * direction.resolution_s)
     if jitter_s < least_s:
-        return Finding(
-            direction.flow, "jitter", 0.0, 0.0, 1e3 * least_s, "ms", "measured", "too small to tell"
-        )
-    values["jitter"] = time_text(jitter_s)
-    return Finding(
-        direction.flow, "jitter", 1e3 * jitter_s, 800 * jitter_s, 1200 * jitter_s, "ms", "measured"
-    )
+        path.add("jitter", 0.0, 0.0, 1e3 * least_s, note="too small to tell")
+        return
+    path.add("jitter", 1e3 * jitter_s, 800 * jitter_s, 1200 * jitter_s, value=time_text(jitter_s))
 
 
-def _queue(flow: str, found: PathFit, *, loaded: bool, values: dict[str, Any]) -> Finding:
-    longest = 1e3 * found.limit.longest_s
-    if not loaded or not found.limit.full:
-        return Finding(
-            flow, "queue", longest, longest, None, "ms", "at least", "no packet was dropped by a full queue"
-        )
-    values["queue"] = time_text(found.limit.longest_s)
-    dropped = int(found.limit.dropped.sum())
-    return Finding(
-        flow,
-        "queue",
-        longest,
-        0.9 * longest,
-        1.1 * longest,
-        "ms",
-        "measured",
-        f"it dropped {dropped} packets",
-    )
+def _add_queue(path: Parameters, found: PathFit) -> None:
+    longest_ms = 1e3 * found.limit.longest_s
+    if not path.loaded or not found.limit.full:
+        note = "no packet was dropped by a full queue"
+        path.add("queue", longest_ms, longest_ms, grade="at least", note=note)
+        return
+    note, value = f"it dropped {int(found.limit.dropped.sum())} packets", time_text(found.limit.longest_s)
+    path.add("queue", longest_ms, 0.9 * longest_ms, 1.1 * longest_ms, note=note, value=value)
 
 
-def _loss(flow: str, found: PathFit, begin_s: float, values: dict[str, Any]) -> list[Finding]:
+def _add_loss(path: Parameters, found: PathFit, begin_s: float) -> None:
     judged = ~found.limit.dropped & (found.packets.lost | ~np.isnan(found.packets.arrived_s))
     loss = random_loss(found.packets.lost[judged], found.packets.sent_s[judged], found.windows)
-    return loss_findings(flow, loss, begin_s, values)
-
-
-def loss_findings(flow: str, loss: RandomLoss, begin_s: float, values: dict[str, Any]) -> list[Finding]:
-    """The findings about loss; adds the loss to the values of the path."""
-    low, high = 100 * loss.low, 100 * loss.high
-    found = [Finding(flow, "loss", 100 * loss.ratio, low, high, "%", "measured")]
+    value: Any = percent_text(loss.ratio)
     if loss.ratio < LEAST_LOSS:
-        return found
-    if len(loss.segments) > 1:
-        at_s = [0.0, *(begin_s + one.begin_s for one in loss.segments[1:])]
-        values["loss"] = {
-            "steps": [
-                [f"{at:.1f} s", percent_text(one.ratio)] for at, one in zip(at_s, loss.segments, strict=True)
-            ]
-        }
+        value = None
+    elif len(loss.segments) > 1:
+        value = steps([(begin_s + one.begin_s, percent_text(one.ratio)) for one in loss.segments])
     elif loss.in_bursts:
-        values["loss"] = {"mean": percent_text(loss.ratio), "burst": round(loss.burst, 2)}
-    else:
-        values["loss"] = percent_text(loss.ratio)
-    if loss.in_bursts:
-        found.append(Finding(flow, "burst", loss.burst, None, None, "packets", "measured"))
-    return found
-
-
-LEAST_LOSS = 1e-4
-"""Less loss than this is left out of a scenario."""
+        value = {"mean": value, "burst": round(loss.burst, 2)}
+    path.add("loss", 100 * loss.ratio, 100 * loss.low, 100 * loss.high, value=value)
+    if value is not None and loss.in_bursts:
+        path.add("burst", loss.burst)

@@ -15,7 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rtclab.estimate.packets import Flags, Packets
-from rtclab.metrics.series import BITS_PER_BYTE, Array
+from rtclab.metrics.series import Array
+from rtclab.trace import BITS_PER_BYTE
 
 MOST_CELLS = 20_000_000
 """Numbers held at once, so that memory stays bounded."""
@@ -38,7 +39,7 @@ class Windows:
     rows: NDArray[np.int64]
 
     def of(self, at_s: Array) -> NDArray[np.int64]:
-        """The window of each time."""
+        """The index of the window that each time in s lies in."""
         index = ((at_s - self.begin_s) // self.length_s).astype(np.int64)
         return np.clip(index, 0, max(self.count - 1, 0))
 

@@ -9,10 +9,9 @@ from math import ceil
 from typing import Any
 
 from rtclab import __version__
-from rtclab.estimate.call import KnownCall, duration_s
-from rtclab.estimate.findings import Finding
-from rtclab.estimate.media import Media
-from rtclab.estimate.path import PathEstimate
+from rtclab.estimate.findings import Finding, Parameters
+from rtclab.estimate.recorded_call import KnownCall
+from rtclab.trace import NS_PER_S
 
 MOST_CHARACTERS = 160
 """Longer texts of a source are cut."""
@@ -26,7 +25,7 @@ def scenario_name(origin: str) -> str:
     return f"from-{plain or 'call'}"
 
 
-def scenario_text(call: KnownCall, paths: Mapping[str, PathEstimate], media: Mapping[str, Media]) -> str:
+def scenario_text(call: KnownCall, paths: Mapping[str, Parameters], media: Mapping[str, Parameters]) -> str:
     """The TOML of the scenario.
 
     Args:
@@ -43,7 +42,7 @@ def scenario_text(call: KnownCall, paths: Mapping[str, PathEstimate], media: Map
         *(line for note in call.notes for line in _comment(f"Note: {plain(note)}")),
         f"name = {_toml(scenario_name(call.origin))}",
         f"title = {_toml('Estimated from ' + origin)}",
-        f'duration = "{max(ceil(duration_s(call)), 5)} s"',
+        f'duration = "{max(ceil(call.trace.manifest.duration_ns / NS_PER_S), 5)} s"',
         "repeats = 5",
     ]
     for name in call.ends:
@@ -61,19 +60,12 @@ def plain(text: str) -> str:
     return kept if len(kept) <= MOST_CHARACTERS else kept[: MOST_CHARACTERS - 3] + "..."
 
 
-def _media(name: str, sent: Media | None) -> list[str]:
-    lines: list[str] = []
-    for kind in ("video", "audio"):
-        table = None if sent is None else getattr(sent, kind)
-        if table is None:
-            lines.append(f"{kind} = false")
-    if sent is None:
-        return lines
-    for kind in ("video", "audio"):
-        table = getattr(sent, kind)
-        if table is None:
-            continue
-        about = [one for one in sent.findings if (one.name == "audio bitrate") == (kind == "audio")]
+def _media(name: str, sent: Parameters | None) -> list[str]:
+    tables = {} if sent is None else sent.values
+    findings = [] if sent is None else sent.findings
+    lines = [f"{kind} = false" for kind in ("video", "audio") if kind not in tables]
+    for kind, table in tables.items():
+        about = [one for one in findings if (one.name == "audio bitrate") == (kind == "audio")]
         lines += ["", f"[participants.{name}.{kind}]", *_findings(about)]
         lines += [f"{key} = {_toml(value)}" for key, value in table.items()]
         if kind == "video":
@@ -81,7 +73,7 @@ def _media(name: str, sent: Media | None) -> list[str]:
     return lines
 
 
-def _path(path: PathEstimate | None) -> list[str]:
+def _path(path: Parameters | None) -> list[str]:
     if path is None:
         return _comment("Nothing is known of this direction")
     lines = []

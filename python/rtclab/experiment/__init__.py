@@ -9,7 +9,6 @@ from rtclab.experiment.definitions import Definitions, Measure, OtherVersion
 from rtclab.experiment.disturbance import MAX_TRIES, disturbances, encode_ms
 from rtclab.experiment.draws import Draw
 from rtclab.experiment.experiment import Experiment, Interrupted, keep_trace, resumed
-from rtclab.experiment.fields import parse_vary
 from rtclab.experiment.results import Results, check_names, chosen_metrics, essential
 from rtclab.experiment.runner import Stopped
 from rtclab.experiment.store import (
@@ -18,7 +17,6 @@ from rtclab.experiment.store import (
     Number,
     Result,
     Store,
-    arena_of,
     build,
     find_store,
     name_below,
@@ -50,7 +48,6 @@ __all__ = [
     "Results",
     "Stopped",
     "Store",
-    "arena_of",
     "build",
     "check_names",
     "chosen_metrics",
@@ -65,7 +62,6 @@ __all__ = [
     "name_below",
     "open_store",
     "paired_repeats",
-    "parse_vary",
     "resumed",
     "stores",
     "summary_of_run",

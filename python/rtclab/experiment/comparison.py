@@ -25,9 +25,9 @@ from rtclab.metrics.statistics import (
     summarise,
     welch,
 )
+from rtclab.scenario.ignored import SIM
 from rtclab.trace import Run
 
-SIM = "sim"
 MARGIN_PERCENT = 10
 """No difference is seen if its 95 % interval excludes a larger one, in % of the first run's mean."""
 Verdict = Literal["differs", "constant difference", "no difference seen", "too few repeats to tell"]

@@ -22,12 +22,12 @@ from rtclab.experiment.draws import Draw
 from rtclab.experiment.fields import MAX_REPEATS, Field, number_of, read_field
 from rtclab.scenario import Change, Scenario
 from rtclab.scenario.files import located
+from rtclab.scenario.ignored import SIM as SIM
 from rtclab.scenario.layers import split_fields
 from rtclab.scenario.load import changed, load
 from rtclab.scenario.path import self_contained
 from rtclab.scenario.trust import CALLER, ReadFrom
 
-SIM = "sim"
 VARY = "vary"
 """Origin, in errors, of the values of varied fields."""
 NOT_VARIED = {
@@ -35,6 +35,20 @@ NOT_VARIED = {
     "repeats": "all conditions have the same number of repeats; use --repeats",
     "seed": "repeats differ in their seeds, which all conditions share; use --repeats",
 }
+RESERVED = (
+    "condition",
+    "number",
+    "label",
+    "digest",
+    "repeat",
+    "seed",
+    "status",
+    "reason",
+    "metric",
+    "flow",
+    "value",
+)
+"""Names that fields of the user's own cannot have, because tables of results have such columns."""
 UNRELATED = {"name", "title", "source", "repeats"}
 """Fields of a scenario that do not change what happens in a repeat."""
 
@@ -64,24 +78,26 @@ class Settings:
         measures: names of what is measured; None for the experiment's metrics.
         traces: number of repeats, from the first on, whose traces are kept; None as the experiment says.
         draws: fields that have another value in every repeat.
+        fields: values of fields of the user's own, by name.
     """
 
     repeats: tuple[int, ...] | None = None
     measures: tuple[str, ...] | None = None
     traces: int | None = None
     draws: tuple[Draw, ...] = ()
+    fields: Mapping[str, str] = dataclasses.field(default_factory=dict)
 
     def as_json(self) -> dict[str, Any]:
         """The settings as JSON values, without those that have their default."""
         known = {**self.__dict__, "draws": [draw.model_dump(exclude_defaults=True) for draw in self.draws]}
-        return {name: value for name, value in known.items() if value not in (None, [])}
+        return {name: value for name, value in known.items() if value not in (None, [], {})}
 
     @classmethod
     def from_json(cls, known: Mapping[str, Any]) -> Settings:
         """Reads the result of :meth:`as_json`."""
         lists = {name: tuple(known[name]) for name in ("repeats", "measures") if name in known}
         draws = tuple(Draw.model_validate(draw) for draw in known.get("draws", ()))
-        return cls(**lists, traces=known.get("traces"), draws=draws)
+        return cls(**lists, traces=known.get("traces"), draws=draws, fields=known.get("fields", {}))
 
 
 DEFAULT = Settings()
@@ -98,6 +114,9 @@ class Condition:
         traces: number of repeats, from the first on, whose traces are kept in an experiment that keeps no
             others.
         draws: fields that have another value in every repeat.
+        fields: what tells it apart from other conditions, such as ``{"case": "dsl", "control": "nada"}``.
+            Results have a column for each, as for the varied fields of a sweep. All conditions of an
+            experiment have the same names.
     """
 
     scenario: Scenario
@@ -105,6 +124,7 @@ class Condition:
     measures: str | Sequence[str] | None = None
     traces: int | None = None
     draws: Draw | Sequence[Draw] = ()
+    fields: Mapping[str, str] = dataclasses.field(default_factory=dict)
 
     @property
     def settings(self) -> Settings:
@@ -121,6 +141,7 @@ class Condition:
             None if self.measures is None else _all("measures", self.measures, str, "names of measures"),
             self.traces,
             _all("draws", self.draws, Draw, "fields that are drawn"),
+            dict(table("fields", self.fields, "a value for each field")),
         )
 
 
@@ -165,11 +186,19 @@ class Listed:
 
     scenarios: Mapping[str, dict[str, Any]]
     own: Mapping[str, Settings] = dataclasses.field(default_factory=dict)
-    fields: tuple[Field, ...] = ()
     read_from: ReadFrom = CALLER
 
     def __len__(self) -> int:
         return len(self.scenarios)
+
+    @cached_property
+    def fields(self) -> tuple[Field, ...]:
+        """The fields of the user's own, each with its values in the order of the conditions."""
+        values: dict[str, dict[str, None]] = {}
+        for label in self.scenarios:
+            for name, value in self.own.get(label, DEFAULT).fields.items():
+                values.setdefault(name, {})[value] = None
+        return tuple(Field(name, tuple(of), tuple(of)) for name, of in values.items())
 
     @cached_property
     def _labels(self) -> list[str]:
@@ -309,10 +338,23 @@ def by_label(given: object) -> dict[str, Scenario | Condition]:
     return dict(given)
 
 
-def listed(given: object) -> Listed:
-    """Conditions as for :func:`by_label`, which raises its errors."""
-    known = by_label(given)
+def listed(conditions: object) -> Listed:
+    """Conditions as for :func:`by_label`.
+
+    Raises:
+        BadInput: as :func:`by_label`, or a condition has other fields than the first.
+    """
+    known = by_label(conditions)
     own = {label: one.settings for label, one in known.items() if isinstance(one, Condition)}
+    names = [sorted(own.get(label, DEFAULT).fields) for label in known]
+    for label, given in zip(known, names, strict=True):
+        if given != names[0]:
+            raise BadInput(
+                f"conditions: {label}: got the fields `{', '.join(given)}`; expected those of the first "
+                f"condition, `{', '.join(names[0])}`"
+            )
+        if reserved := set(given) & set(RESERVED):
+            raise BadInput(f"conditions: {label}: a field cannot be named `{reserved.pop()}`")
     return Listed({label: scenario_of(one).model_dump(mode="json") for label, one in known.items()}, own)
 
 
@@ -458,6 +500,10 @@ def table_of(conditions: Conditions) -> pl.DataFrame:
     number = pl.Series("number", range(count), dtype=pl.Int64)
     texts, numbers, stride = [], [], count
     for field in conditions.fields:
+        if isinstance(conditions, Listed):
+            given = [conditions.settings(index).fields[field.name] for index in range(count)]
+            texts.append(pl.Series(field.name, given, dtype=pl.Enum(field.texts)))
+            continue
         stride //= field.count
         index = number // stride % field.count
         texts.append(pl.Series(field.name, field.texts, dtype=pl.Enum(field.texts))[index])

@@ -18,7 +18,7 @@ from types import ModuleType
 from rtclab.backend.sim_batch import own_name
 from rtclab.errors import BadInput, RtclabError, reason_of
 from rtclab.experiment.measure import NOT_MEASURED, measured, metrics_digest
-from rtclab.experiment.store import About, Number, Result, build
+from rtclab.experiment.store import About, Number, Result
 from rtclab.metrics import METRICS
 from rtclab.trace import OpenWindow, Repeat, Trace, closed
 
@@ -142,13 +142,7 @@ def function_named(name: str) -> Measure:
 def _code_of(function: Measure) -> str:
     """Identifies the code of a function and of the modules of its package that it uses."""
     digest = hashlib.sha256()
-    if function.__module__.startswith("rtclab."):
-        # Modules of rtclab use the package itself, and so whatever this process has imported of it.
-        digest.update(build().encode())
-        files = [Path(str(sys.modules[function.__module__].__file__))]
-    else:
-        files = _sources(function.__module__)
-    for file in files:
+    for file in _sources(function.__module__):
         digest.update(file.read_bytes())
     with suppress(OSError, TypeError):  # the module of a notebook has no file
         digest.update(inspect.getsource(function).encode())

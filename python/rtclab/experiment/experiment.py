@@ -261,8 +261,10 @@ class Experiment:
         """Checks that results were made as this experiment would make them."""
         if not store.about.grows:
             raise BadInput(f"into: {store.path} was made by another command", hint="name another directory")
-        for name in ("backend", "repeats", "measure", "metrics", "window", "traces", "capture"):
-            had, has = getattr(store.about, name), getattr(self.about, name)
+        names = ("backend", "repeats", "measure", "metrics", "window", "traces", "capture")
+        pairs = [(name, getattr(store.about, name), getattr(self.about, name)) for name in names]
+        fields = [[field.name for field in of.fields] for of in (store.conditions, self.conditions)]
+        for name, had, has in [*pairs, ("fields", *fields)]:
             if had != has:
                 raise BadInput(
                     f"into: {store.path} was made with {name} `{had}`; got `{has}`",

@@ -13,7 +13,7 @@ from pydantic import BaseModel
 
 from rtclab.errors import BadInput
 from rtclab.scenario import Bitrate, Duration, PixelRate, QueueLimit, Ratio, Scenario, Size
-from rtclab.scenario.layers import is_field, split_fields
+from rtclab.scenario.layers import split_fields
 from rtclab.scenario.toml_text import OPENING, QUOTES, read_value, split_at_commas, toml_text
 
 MAX_REPEATS = 1_000_000
@@ -81,18 +81,6 @@ class Field:
         """Makes a field from the result of ``dataclasses.asdict``, read back from JSON."""
         lists = {key: tuple(known[key]) for key in ("values", "texts", "numbers")}
         return cls(**{**known, **lists})
-
-
-def parse_vary(text: str) -> tuple[str, str]:
-    """Splits a value of ``--vary`` such as ``link.up.loss=0 %,2 %`` into the field and its values.
-
-    Raises:
-        BadInput: the field or the values are missing.
-    """
-    name, equals, values = text.partition("=")
-    if not (equals and values.strip() and is_field(name)):
-        raise BadInput(f"--vary: cannot read `{text}`; expected path.to.field=A,B,C", hint=_EXAMPLE)
-    return name.strip(), values.strip()
 
 
 def read_field(name: str, given: object) -> Field:

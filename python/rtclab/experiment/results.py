@@ -26,6 +26,7 @@ from rtclab.errors import (
 from rtclab.experiment.comparison import Side, per_minute, values_of
 from rtclab.experiment.conditions import field_columns, table_of
 from rtclab.experiment.definitions import Definitions
+from rtclab.experiment.export import write_values
 from rtclab.experiment.fields import Field
 from rtclab.experiment.flows import Flows, chosen_flows, flows_of
 from rtclab.experiment.measure import NOT_MEASURED, rows_of
@@ -508,6 +509,33 @@ class Results:
             .sort("number", "repeat", "order", maintain_order=True, nulls_last=True)
             .select("condition", *self._field_columns, *VALUES)
         )
+
+    def export(
+        self, path: str | Path, *, metrics: str | Sequence[str] | None = None, flows: Flows = None
+    ) -> Path:
+        """Writes the value of every metric in every repeat to a file for other programs; returns its path.
+
+        Rows are as in :meth:`metrics`, without ``better``, and with ``seed``, ``status`` and ``reason`` of
+        the repeat. A repeat without a value has one row, in which what is unknown is null.
+
+        Args:
+            path: the file, which is replaced. Its name ends in ``.csv`` or ``.parquet``.
+            metrics: only this metric or these metrics, by default all.
+            flows: as in :meth:`metrics`.
+
+        Raises:
+            BadInput: as in :meth:`metrics`, or the name has another ending.
+            DiskFull: no disk space is left.
+
+        Example:
+            >>> import polars
+            >>> file = rtclab.run("first-call", duration="10 s", repeats=2).export("rtt.csv", metrics="rtt")
+            >>> polars.read_csv(file).filter(flow="alice->bob")["status"].to_list()
+            ['finished', 'finished']
+        """
+        file = Path(path)
+        write_values(file, self, metrics, flows)
+        return file
 
     @renamed(begin=BETWEEN, end=BETWEEN)
     def summary(

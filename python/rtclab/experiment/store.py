@@ -297,13 +297,7 @@ class Store:
             had = from_json(json.loads(known))
             assert isinstance(had, Listed)
             merged = had.with_more(conditions)
-            for label in conditions.scenarios:
-                number = merged.number(label)
-                database.execute(
-                    "INSERT INTO conditions (condition, label, digest) VALUES (?, ?, ?) "
-                    "ON CONFLICT (condition) DO UPDATE SET digest = excluded.digest",
-                    (number, label, _digest(merged, number)),
-                )
+            _insert_conditions(database, merged, [merged.number(label) for label in conditions.scenarios])
             text = json.dumps(merged.as_json())
             database.execute("UPDATE about SET value = ? WHERE key = 'conditions'", [text])
             texts = dict(database.execute("SELECT key, value FROM about").fetchall())
@@ -586,14 +580,24 @@ def _write_conditions(database: sqlite3.Connection, conditions: Conditions) -> l
             files=FILES,
         )
     )
-    digests = [_digest(conditions, number) for number in range(len(conditions))]
-    marks = ", ".join("?" * (3 + len(columns)))
+    return _insert_conditions(database, conditions, range(len(conditions)))
+
+
+def _insert_conditions(
+    database: sqlite3.Connection, conditions: Conditions, numbers: Sequence[int]
+) -> list[str]:
+    """Adds the conditions with some numbers, or replaces their digests, which it returns."""
+    known = table_of(conditions).rows()
+    digests = [_digest(conditions, number) for number in numbers]
+    rows = [
+        (*known[number][:2], digest, *known[number][2:])
+        for number, digest in zip(numbers, digests, strict=True)
+    ]
+    marks = ", ".join("?" * len(rows[0]))
     database.executemany(
-        f"INSERT INTO conditions VALUES ({marks})",
-        [
-            (number, label, digest, *values)
-            for number, (digest, (label, *values)) in enumerate(zip(digests, table.iter_rows(), strict=True))
-        ],
+        f"INSERT INTO conditions VALUES ({marks}) "
+        "ON CONFLICT (condition) DO UPDATE SET digest = excluded.digest",
+        rows,
     )
     return digests
 
@@ -664,7 +668,7 @@ def open_store(name_or_path: str | Path, out: Path, *, trust: bool = False) -> S
 
 
 def name_below(path: Path, out: Path) -> str:
-    """The name below ``out`` of a directory of results there: ``first-call-sim-1``, ``arena-access/sim``."""
+    """The name below ``out`` of a directory of results there, such as ``first-call-sim-1``."""
     return path.relative_to(out).as_posix()
 
 
@@ -678,23 +682,12 @@ def find_store(name_or_path: str | Path, out: Path) -> Path | None:
 
 
 def stores(out: Path) -> list[Path]:
-    """The directories of results in a directory, the oldest first; of arenas ``arena-access/sim``."""
+    """The directories of results in a directory or one level below it, the oldest first."""
     found = [path for path in subdirectories(out) if _is_store(path)]
     for path in subdirectories(out):
         if path not in found:
             found += filter(_is_store, subdirectories(path))
     return sorted(found, key=_changed_ns)
-
-
-def arena_of(path: Path) -> list[Path]:
-    """The directories of results of an arena, one for each backend; none if the directory is no arena."""
-    below = [place for place in subdirectories(path) if _is_store(place)]
-    return below if all(_is_of_arena(place) for place in below) else []
-
-
-def _is_of_arena(path: Path) -> bool:
-    about = Store(path).about
-    return about.grows and path.name == about.backend
 
 
 def _is_store(path: Path) -> bool:

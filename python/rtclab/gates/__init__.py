@@ -9,11 +9,12 @@ from tempfile import TemporaryDirectory
 
 from rtclab.errors import BadInput
 from rtclab.experiment import Condition, Experiment, Moment
-from rtclab.experiment.comparison import SIM, Side
+from rtclab.experiment.comparison import Side
 from rtclab.gates.baseline import Baseline, check_required
 from rtclab.gates.judge import judge
 from rtclab.gates.result import GateResult
 from rtclab.gates.suite import Suite
+from rtclab.scenario.ignored import SIM
 
 __all__ = ["Baseline", "GateResult", "Suite", "gate", "judge"]
 

@@ -6,13 +6,14 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from math import isnan, nan
 
-from rtclab.experiment.comparison import SIM, Side
+from rtclab.experiment.comparison import Side
 from rtclab.gates.baseline import Baseline, KeptScenario, failed_scenarios
 from rtclab.gates.checks import Check
 from rtclab.gates.result import GateResult
 from rtclab.gates.suite import GatedScenario, Margin, Suite
 from rtclab.metrics import METRICS
 from rtclab.metrics.statistics import CONFIDENCE, Difference, holm, paired, summarise, welch
+from rtclab.scenario.ignored import SIM
 
 UNTESTED = Difference(nan, nan, nan)
 

@@ -118,8 +118,8 @@ class Limit:
         )
 
 
-def parse_options(texts: Sequence[str], option: str, scenario: Scenario) -> list[Limit]:
-    """The limits given with an option, for a scenario.
+def parse_options(texts: Sequence[str], option: str, scenario: Scenario | None) -> list[Limit]:
+    """The limits given with an option, for a scenario if it is known.
 
     Raises:
         BadInput: a limit cannot be read, or its metric, unit or flow is unknown.
@@ -128,7 +128,8 @@ def parse_options(texts: Sequence[str], option: str, scenario: Scenario) -> list
     for text in texts:
         try:
             limit = Limit.parse(text)
-            limit.check_flow(scenario)
+            if scenario is not None:
+                limit.check_flow(scenario)
         except FieldError as error:
             raise BadInput(f"{option}: {error.message}", hint=error.hint) from None
         limits.append(limit)

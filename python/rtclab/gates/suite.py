@@ -16,9 +16,10 @@ from rtclab.experiment.window import Moment, open_window
 from rtclab.gates.limits import Limit, metric_named, value_in_unit
 from rtclab.metrics import METRICS, Metric
 from rtclab.metrics.setup import call_failures
-from rtclab.scenario import Change, Scenario, shipped
+from rtclab.scenario import Change, Scenario
 from rtclab.scenario.layers import parsed
-from rtclab.scenario.table import Table, closest
+from rtclab.scenario.load import shipped_or_in
+from rtclab.scenario.table import Table
 from rtclab.scenario.trust import ReadFrom
 from rtclab.trace import OpenWindow, Repeat, window_in_words
 
@@ -224,7 +225,7 @@ def _loaded(origin: str, directory: Path, suite: _Suite, entry: _Scenario, by: R
     changes += [] if duration is None else [Change("duration", duration, "duration")]
     made = backend(entry.backend or suite.backend or "sim")
     try:
-        scenario = Scenario.load(_where(entry.scenario, directory), changes, by=by)
+        scenario = Scenario.load(shipped_or_in(directory, entry.scenario), changes, by=by)
         made.check(scenario)
     except BackendUnavailable:
         raise
@@ -236,17 +237,6 @@ def _loaded(origin: str, directory: Path, suite: _Suite, entry: _Scenario, by: R
         entry.repeats or suite.repeats or scenario.repeats,
         (*suite.limits, *entry.limits),
         {**suite.compare, **entry.compare},
-    )
-
-
-def _where(name: str, directory: Path) -> str | Path:
-    if name in shipped():
-        return name
-    if (directory / name).is_file():
-        return directory / name
-    raise BadInput(
-        f"no scenario `{name}`: neither a shipped scenario nor a file in `{directory}`",
-        hint=closest(name, shipped()) or "`rtclab list` shows the shipped scenarios",
     )
 
 

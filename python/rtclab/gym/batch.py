@@ -76,7 +76,8 @@ class Batch:
         self._reward = reward if callable(reward) else None
         named = None if callable(reward) else reward
         self._native = _native.Environments(count, observation, named, threads)
-        self.observation_space: Space[Any] = _observation_space(observation)
+        least, most = (0.0, 1.0) if observation == "alphartc4" else (-LARGEST, LARGEST)
+        self.observation_space: Space[Any] = Box(least, most, (OBSERVATIONS[observation],), np.float32)
         low, high = (0.0, 1.0) if action == "unit" else (MIN_RATE_BPS, MAX_RATE_BPS)
         self.action_space: Space[Any] = Box(low, high, (1,), np.float32)
         self._outcome: Floats = np.full((count, len(OUTCOME)), np.nan)
@@ -99,7 +100,7 @@ class Batch:
             self.episodes[index] = episode
 
     def look(self) -> NDArray[np.float32]:
-        """The observation of each call now."""
+        """The current observation of each call, float32, of shape (calls, numbers)."""
         observations, _, _, self._outcome = self._native.look()
         return observations
 
@@ -164,13 +165,6 @@ class Batch:
                 hint="delays and loss are NaN until the first report; np.nan_to_num makes them 0",
             )
         return rewards
-
-
-def _observation_space(observation: str) -> Box[Any]:
-    shape = (OBSERVATIONS[observation],)
-    if observation == "alphartc4":
-        return Box(0.0, 1.0, shape, np.float32)
-    return Box(-LARGEST, LARGEST, shape, np.float32)
 
 
 def _known(what: str, name: object, known: Sequence[str]) -> None:

@@ -19,10 +19,10 @@ from rtclab.experiment import Draw
 from rtclab.experiment.draws import drawn
 from rtclab.experiment.fields import read_field
 from rtclab.scenario import Scenario
-from rtclab.scenario.topology import connections, flow_names
+from rtclab.scenario.topology import named_connections
 
 World = str | Path | Scenario | Sequence[str | Path | Scenario] | Callable[[int], Scenario]
-"""A scenario, several of which each episode has one, or a function that makes one of a number."""
+"""A scenario, a list from which each episode takes one, or a function from a number to a scenario."""
 
 Vary = Mapping[str, str | Sequence[Any] | Draw]
 """Fields of the scenario, each with what is drawn for it in every episode."""
@@ -135,8 +135,7 @@ def sender_of(scenario: Scenario, participant: str | None) -> tuple[str, str]:
         BadInput: there is none, or the participant does not exist or does not send so.
     """
     flows: dict[str, list[str]] = {name: [] for name in scenario.participants}
-    joined = connections(scenario)
-    for connection, (there, back) in zip(joined, flow_names(joined), strict=True):
+    for connection, (there, back) in named_connections(scenario):
         ways = [(connection.a, there)] if connection.forwards is None else []
         ways += [] if connection.one_way else [(connection.b, back)]
         for sender, flow in ways:

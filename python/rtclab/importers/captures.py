@@ -11,7 +11,7 @@ import polars as pl
 from rtclab import monitor
 from rtclab.errors import TraceError
 from rtclab.importers.addresses import changes, changes_in_words, first_addresses, with_first_addresses
-from rtclab.importers.imported import Imported, Names, two_names
+from rtclab.importers.imported import MOST_SECONDS, Imported, Names, two_names, with_gaps
 from rtclab.monitor import Tables
 from rtclab.trace import (
     NS_PER_S,
@@ -28,8 +28,6 @@ from rtclab.trace.sums import FIRST_TRANSMISSIONS
 Flows = dict[str, FlowInfo]
 Addressed = Mapping[str, str]
 """Names by address (``10.0.0.1``) or by address and port (``10.0.0.1:5004``)."""
-MOST_SECONDS = 7 * 24 * 3600
-"""A longer trace can only mean that the clocks of the two captures are unrelated."""
 
 _ADDRESS = r"^\[?(.*?)\]?:\d+$"
 _OF_RTP = ["kind", "ssrc", "payload_type", "seq", "rtp_timestamp"]
@@ -200,16 +198,9 @@ def _with_missing(seconds: pl.DataFrame, seen: Tables, names: Addressed, begin_n
         .agg(pl.col("missing").sum())
     )
     nothing = pl.lit(None, pl.Float64)
-    return (
-        seconds.join(missing, on=["at_ns", "flow"], how="left", maintain_order="left")
-        .with_columns(pl.col("missing").fill_null(0))
-        .with_columns(
-            pl.col("sent_packets") + pl.col("missing"),
-            dropped_packets="missing",
-            **dict.fromkeys(FIRST_TRANSMISSIONS, pl.lit(None, pl.Int64)),
-            **{f"one_way_delay_{which}_ms": nothing for which in ("min", "mean", "max")},
-        )
-        .drop("missing")
+    return with_gaps(seconds.with_columns(dropped_packets=pl.lit(0, pl.Int64)), missing).with_columns(
+        **dict.fromkeys(FIRST_TRANSMISSIONS, pl.lit(None, pl.Int64)),
+        **{f"one_way_delay_{which}_ms": nothing for which in ("min", "mean", "max")},
     )
 
 
@@ -312,4 +303,4 @@ def _imported(
     manifest = TraceManifest(
         backend="capture", duration_ns=duration_ns, participants=tuple(people), flows=flows, capture=about
     )
-    return Imported(tables, manifest, about.notes_in_words)
+    return Imported(tables, manifest)

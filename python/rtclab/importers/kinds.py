@@ -205,7 +205,8 @@ def _kind_of_json(text: str, value: Any, end: int) -> Kind | None:
             else None
         )
     known = next((kind for keys, kind in _KEYS if keys <= first.keys()), None)
-    return known or _kind_of_values(first) or _unknown_json(first, many=many)
+    what = f"{'JSON objects' if many else 'a JSON object'} of no known kind, with {_named(list(first))}"
+    return known or _kind_of_values(first) or Kind(what, READ)
 
 
 def _kind_of_values(first: Mapping[str, Any]) -> Kind | None:
@@ -220,11 +221,6 @@ def _kind_of_values(first: Mapping[str, Any]) -> Kind | None:
         return _LEGACY
     types = (report.get("type") for report in reports if "timestamp" in report)
     return _GETSTATS if any(kind in _STATISTICS for kind in types) else None
-
-
-def _unknown_json(first: Mapping[str, Any], *, many: bool) -> Kind:
-    what = "JSON objects" if many else "a JSON object"
-    return Kind(f"{what} of no known kind, with {_named(list(first))}", READ)
 
 
 def _table(text: str) -> Kind | None:

@@ -7,7 +7,7 @@ a flow; ``slopes``, ``mean_slope`` and ``increase`` are computed from a counter.
 
 # Tables list the metrics in the order of these imports.
 from rtclab.metrics import rate, wire, delay, arrivals, loss, marks, repair, media, audio  # isort: skip
-from rtclab.metrics import setup, host, fairness, tcp, adapting  # isort: skip
+from rtclab.metrics import setup, host, fairness, tcp, adapting, budget  # isort: skip
 from rtclab.metrics.flows import feedback_flows, media_flows
 from rtclab.metrics.registry import ESSENTIAL, METRICS, SOURCES, Metric, essentials, metric
 from rtclab.metrics.series import (
@@ -32,6 +32,7 @@ from rtclab.metrics.statistics import (
     holm,
     kolmogorov_smirnov,
     mean_within_sd,
+    means_of_known,
     prediction_interval,
     prediction_range,
     share_of_samples,
@@ -61,6 +62,7 @@ __all__ = [
     "adapting",
     "arrivals",
     "audio",
+    "budget",
     "counter",
     "delay",
     "essentials",
@@ -75,6 +77,7 @@ __all__ = [
     "marks",
     "mean_slope",
     "mean_within_sd",
+    "means_of_known",
     "media",
     "media_flows",
     "metric",

@@ -8,10 +8,10 @@ import numpy as np
 
 from rtclab.metrics.flows import media_flows
 from rtclab.metrics.packets import packets_of, were_recorded
-from rtclab.metrics.rate import KBIT_PER_BYTE, capacity_of, received_kbps, sent_kbps
+from rtclab.metrics.rate import capacity_of, received_kbps, sent_kbps
 from rtclab.metrics.registry import EXACT, OF_MODEL, UNKNOWN, exact, metric, sources
 from rtclab.metrics.series import NO_SAMPLES, Array, Samples, samples_in_window, span_ns
-from rtclab.trace import NS_PER_S, Trace
+from rtclab.trace import KBIT_PER_BYTE, NS_PER_S, Trace
 
 BAND = 0.2
 """A rate has converged while it differs from its level by no more than this share of the level."""

@@ -19,26 +19,23 @@ VIDEO_CLOCK = 90_000
 """Hz; RFC 7741, section 6.1, and every other format of video."""
 
 
-@metric(
+_of_arrivals = metric(
     unit="ms",
     better="lower",
     source="Abelló Lozano 2013, section 4.2.4; Jansen et al. 2017, figure 19",
     known=OF_RTP,
     packets="always",
 )
+
+
+@_of_arrivals
 def inter_arrival_time(trace: Trace, flow: str) -> float:
     """Mean time (ms) between the arrivals of consecutive RTP packets. NaN if packets were not recorded."""
     between = inter_arrival_ms(trace, flow).values
     return float(between.mean()) if between.size else float("nan")
 
 
-@metric(
-    unit="ms",
-    better="lower",
-    source="Abelló Lozano 2013, section 4.2.4; Jansen et al. 2017, figure 19",
-    known=OF_RTP,
-    packets="always",
-)
+@_of_arrivals
 def inter_arrival_p95(trace: Trace, flow: str) -> float:
     """95th percentile (ms) of the times between arrivals of consecutive RTP packets."""
     between = inter_arrival_ms(trace, flow).values

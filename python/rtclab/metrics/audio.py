@@ -5,16 +5,15 @@ from __future__ import annotations
 from math import nan
 
 import numpy as np
-import polars as pl
 
 from rtclab.metrics.promises import inside_ns, promised
 from rtclab.metrics.registry import OF_REPORTS, metric
 from rtclab.metrics.series import (
     NO_SAMPLES,
     Samples,
+    counters_of_kind,
     increase,
     mean_slope,
-    samples_by,
     span_ns,
     until_end,
 )
@@ -115,6 +114,4 @@ def _counted(trace: Trace, flow: str, column: str) -> Samples:
 
 
 def _counters(trace: Trace, column: str) -> dict[str, Samples]:
-    counters = trace.table("inbound_rtp").select("flow", "kind", "at_ns", column)
-    rows = counters.filter(pl.col("kind") == "audio").drop_nulls(column)
-    return samples_by(rows.group_by("flow", "at_ns").agg(pl.col(column).sum()), "flow", column)
+    return counters_of_kind(trace, "inbound_rtp", "audio", column)

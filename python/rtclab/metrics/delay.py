@@ -54,25 +54,22 @@ def _delay_of_seconds(trace: Trace, flow: str, column: str) -> Samples:
     return Samples(rows["at_ns"].to_numpy()[known] / NS_PER_S + 0.5, delay_ms[known])
 
 
-@metric(
+_of_round_trips = metric(
     unit="ms",
     better="lower",
     source="RFC 3550, section 6.4.1; W3C webrtc-stats, roundTripTime",
     known=OF_REPORTS,
     samples=rtt_ms,
 )
+
+
+@_of_round_trips
 def rtt(trace: Trace, flow: str) -> float:
     """Mean round-trip time (ms) that the sender computes from RTCP receiver reports, over all reports."""
     return rtt_ms(trace, flow).mean()
 
 
-@metric(
-    unit="ms",
-    better="lower",
-    source="RFC 3550, section 6.4.1; W3C webrtc-stats, roundTripTime",
-    known=OF_REPORTS,
-    samples=rtt_ms,
-)
+@_of_round_trips
 def rtt_p95(trace: Trace, flow: str) -> float:
     """95th percentile of the round-trip times (ms) in the RTCP receiver reports; see rtt.
 
@@ -104,7 +101,36 @@ def one_way_delay(trace: Trace, flow: str) -> float:
     return Samples(rows["at_ns"].to_numpy()[known], delay_ms[known], packets[known]).mean()
 
 
-@metric(unit="ms", better="lower", source="RFC 8868, section 3", known=OF_MODEL, packets="in a window")
+_of_variation = metric(
+    unit="ms",
+    better="lower",
+    source="RFC 5481, section 4.2 (packet delay variation)",
+    known=OF_DELAYS,
+    packets="in a window",
+)
+
+
+_percentile = metric(
+    unit="ms", better="lower", source="RFC 8868, section 3", known=OF_MODEL, packets="in a window"
+)
+
+
+@_percentile
+def queuing_delay_p5(trace: Trace, flow: str) -> float:
+    """5th percentile of the time (ms) that the received packets waited in queues: the standing queue.
+
+    See queuing_delay_p50.
+    """
+    return _queuing_delay(trace, flow, 5)
+
+
+@_percentile
+def queuing_delay_p25(trace: Trace, flow: str) -> float:
+    """25th percentile of the time (ms) that the received packets waited in queues; see queuing_delay_p50."""
+    return _queuing_delay(trace, flow, 25)
+
+
+@_percentile
 def queuing_delay_p50(trace: Trace, flow: str) -> float:
     """Median time (ms) that the received packets waited in queues, summed over the paths of the route.
 
@@ -115,19 +141,19 @@ def queuing_delay_p50(trace: Trace, flow: str) -> float:
     return _queuing_delay(trace, flow, 50)
 
 
-@metric(unit="ms", better="lower", source="RFC 8868, section 3", known=OF_MODEL, packets="in a window")
+@_percentile
+def queuing_delay_p75(trace: Trace, flow: str) -> float:
+    """75th percentile of the time (ms) that the received packets waited in queues; see queuing_delay_p50."""
+    return _queuing_delay(trace, flow, 75)
+
+
+@_percentile
 def queuing_delay_p95(trace: Trace, flow: str) -> float:
     """95th percentile of the time (ms) that the received packets waited in queues; see queuing_delay_p50."""
     return _queuing_delay(trace, flow, 95)
 
 
-@metric(
-    unit="ms",
-    better="lower",
-    source="RFC 5481, section 4.2 (packet delay variation)",
-    known=OF_DELAYS,
-    packets="in a window",
-)
+@_of_variation
 def delay_variation_p50(trace: Trace, flow: str) -> float:
     """Median packet delay variation (ms): one-way delay of the received packets minus the flow's smallest.
 
@@ -139,13 +165,7 @@ def delay_variation_p50(trace: Trace, flow: str) -> float:
     return _delay_variation(trace, flow, 50)
 
 
-@metric(
-    unit="ms",
-    better="lower",
-    source="RFC 5481, section 4.2 (packet delay variation)",
-    known=OF_DELAYS,
-    packets="in a window",
-)
+@_of_variation
 def delay_variation_p95(trace: Trace, flow: str) -> float:
     """95th percentile of the packet delay variation (ms); see delay_variation_p50."""
     return _delay_variation(trace, flow, 95)
@@ -153,17 +173,30 @@ def delay_variation_p95(trace: Trace, flow: str) -> float:
 
 def _queuing_delay(trace: Trace, flow: str, percent: float) -> float:
     """The smallest queuing delay that at least ``percent`` of the packets do not exceed, rounded down."""
-    if trace.window is not None:
-        waited_ns = _in_window(trace, flow).queued_ns
-        waited_ns = waited_ns[waited_ns != NEVER]
-        if not waited_ns.size:
-            return nan
-        percentile_ns = np.percentile(waited_ns, percent, method="inverted_cdf")
-        return float(percentile_ns // NS_PER_BIN) * HISTOGRAM_BIN_MS
-    lower_ms, packets = trace.cached(_bins, flow, "queuing_histogram")
-    if not packets.size:
-        return nan
-    return float(lower_ms[_bin_of(packets, percent)])
+    lower_ms, packets = queuing_histogram(trace, flow)
+    return float(lower_ms[_bin_of(packets, percent)]) if packets.size else nan
+
+
+def queuing_histogram(trace: Trace, flow: str) -> tuple[Array, Array]:
+    """How long the received packets waited in queues, in bins of 0.1 ms by delay.
+
+    Returns two arrays of shape (bins,): the lower edge in ms, and the number of packets, which is not 0. In a
+    window they come from the packets, and are empty if packets were not recorded.
+    """
+    if trace.window is None:
+        return trace.cached(_bins, flow, "queuing_histogram")
+    return trace.cached_in_window(_queued_in_window, flow)
+
+
+def _queued_in_window(trace: Trace, flow: str) -> tuple[Array, Array]:
+    waited_ns = _in_window(trace, flow).queued_ns
+    return _counted(waited_ns[waited_ns != NEVER])
+
+
+def _counted(times_ns: IntegerArray) -> tuple[Array, Array]:
+    """The lower edges in ms of the bins in which times lie, and the number of times in each."""
+    bins, counts = np.unique(times_ns // NS_PER_BIN, return_counts=True)
+    return (bins * HISTOGRAM_BIN_MS).astype(np.float64), counts.astype(np.float64)
 
 
 def _delay_variation(trace: Trace, flow: str, percent: float) -> float:
@@ -224,8 +257,12 @@ def one_way_delay_cdf(traces: Sequence[Trace], flow: str) -> tuple[Array, Array]
         lower_ms, packets = _histogram(traces, flow, "delay_histogram")
     else:
         delays_ns = [_delays_ns(_in_window(trace, flow)) for trace in traces]
-        bins, counts = np.unique(np.concatenate(delays_ns) // NS_PER_BIN, return_counts=True)
-        lower_ms, packets = (bins * HISTOGRAM_BIN_MS).astype(np.float64), counts.astype(np.float64)
+        lower_ms, packets = _counted(np.concatenate(delays_ns))
+    return cdf_of_bins(lower_ms, packets)
+
+
+def cdf_of_bins(lower_ms: Array, packets: Array) -> tuple[Array, Array]:
+    """Cumulative distribution of a histogram with bins of 0.1 ms, as :func:`one_way_delay_cdf` returns it."""
     if not packets.size:
         return lower_ms, packets
     reached = np.cumsum(packets) / packets.sum()

@@ -12,9 +12,9 @@ from rtclab.metrics.series import (
     NO_SECONDS,
     SECOND_NS,
     Samples,
+    active_seconds,
     counter,
     increase,
-    seconds_there,
     total,
 )
 from rtclab.trace import NS_PER_MS, NS_PER_S, Trace, rows_by
@@ -108,8 +108,8 @@ def _seconds(trace: Trace, flow: str) -> pl.DataFrame:
 def _seconds_of_flows(trace: Trace) -> dict[object, pl.DataFrame]:
     unfinished = trace.cached(_with_unfinished)
     if trace.window is not None:
-        there = seconds_there(trace).select("flow", "at_ns", "share")
-        unfinished = unfinished.drop("share").join(there, on=["flow", "at_ns"], maintain_order="left")
+        shares = active_seconds(trace).select("flow", "at_ns", "share")
+        unfinished = unfinished.drop("share").join(shares, on=["flow", "at_ns"], maintain_order="left")
     return rows_by(unfinished, "flow")
 
 
@@ -139,7 +139,7 @@ def _with_unfinished(trace: Trace) -> pl.DataFrame:
     not_arrived = admitted.cum_sum().over("flow") - delivered.sum().over("flow")
     not_known = numbered.cum_sum().over("flow") - pl.col("known").fill_null(0)
     return (
-        seconds_there(trace)
+        active_seconds(trace)
         .join(_known_to_receivers(trace), on="flow", how="left", maintain_order="left")
         .with_columns(
             stuck=not_arrived.clip(0, pl.max_horizontal(admitted, 0)) * in_time.cast(pl.Int64),

@@ -37,7 +37,7 @@ class PacketColumns:
 
     @property
     def rtp(self) -> PacketColumns:
-        """The RTP packets."""
+        """The packets of RTP, without RTCP, STUN and DTLS."""
         return self.chosen(self.is_rtp)
 
     @property

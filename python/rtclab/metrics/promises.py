@@ -11,7 +11,7 @@ from typing import Literal
 import numpy as np
 import polars as pl
 
-from rtclab.metrics.series import IntegerArray, samples_by
+from rtclab.metrics.series import IntegerArray, counters_of_kind
 from rtclab.trace import NS_PER_S, WHOLE_SECOND, Trace
 
 NO_SPANS: IntegerArray = np.empty((0, 2), np.int64)
@@ -104,10 +104,8 @@ def _shown_spans(trace: Trace) -> dict[str, IntegerArray]:
 
 
 def _growing(trace: Trace, table: str, column: str, kind: str) -> dict[str, IntegerArray]:
-    rows = trace.table(table).filter(pl.col("kind") == kind)
-    sums = rows.drop_nulls(column).group_by("flow", "at_ns").agg(pl.col(column).sum())
     found = {}
-    for flow, counted in samples_by(sums, "flow", column).items():
+    for flow, counted in counters_of_kind(trace, table, kind, column).items():
         at_ns = np.rint(counted.at_s * NS_PER_S).astype(np.int64)
         grows = np.diff(counted.values) > 0
         found[flow] = union(np.column_stack([at_ns[:-1], at_ns[1:]])[grows])

@@ -7,9 +7,18 @@ from math import nan
 import numpy as np
 import polars as pl
 
-from rtclab.metrics.registry import EXACT, OF_MODEL, OF_PACKETS, OF_REPORTS, UNKNOWN, exact, metric, sources
+from rtclab.metrics.registry import (
+    EXACT,
+    OF_FLOWS,
+    OF_MODEL,
+    OF_PACKETS,
+    OF_REPORTS,
+    UNKNOWN,
+    exact,
+    metric,
+    sources,
+)
 from rtclab.metrics.series import (
-    BITS_PER_BYTE,
     NO_SAMPLES,
     Array,
     IntegerArray,
@@ -26,9 +35,8 @@ from rtclab.metrics.series import (
     total,
     window_ns,
 )
-from rtclab.trace import NS_PER_S, Trace, rows_by
+from rtclab.trace import BITS_PER_BYTE, KBIT_PER_BYTE, NS_PER_S, Trace, rows_by
 
-KBIT_PER_BYTE = BITS_PER_BYTE / 1000
 REACHED = 0.9
 """A rise ends when the rate reaches this share of the later rate."""
 
@@ -92,6 +100,26 @@ def receiving_rate(trace: Trace, flow: str) -> float:
     The time is from the flow's first packet to the end of its connection.
     """
     return received_kbps(trace, flow).mean()
+
+
+@metric(unit="kbit/s", better="higher", source="RFC 8868, section 3", known=OF_PACKETS)
+def late_rate(trace: Trace, flow: str) -> float:
+    """Mean rate (kbit/s) of IP packets that reached the receiver in the second half of the flow's time.
+
+    See ``receiving_rate``. In a window, the flow begins and ends with the window.
+    """
+    begin_s, end_s = (moment / NS_PER_S for moment in span_ns(trace, flow))
+    return received_kbps(trace.within(((begin_s + end_s) / 2, end_s)), flow).mean()
+
+
+@metric(unit="s", source="the flow's begin and end", known=OF_FLOWS)
+def flow_begin(trace: Trace, flow: str) -> float:
+    """When (s) the flow became active: its first packet, or the begin of the window if that is later.
+
+    See ``active_time``.
+    """
+    begin_ns, end_ns = span_ns(trace, flow)
+    return begin_ns / NS_PER_S if end_ns > begin_ns else nan
 
 
 _OF_GOODPUT = sources(

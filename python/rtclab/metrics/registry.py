@@ -35,32 +35,34 @@ getStats (webrtc-internals, rtcstats)."""
 
 
 @dataclass(frozen=True)
-class Known:
+class Coverage:
     """How well a source knows a metric, and under which conditions or within which bounds."""
 
     certainty: Certainty
     note: str = ""
 
 
-EXACT, UNKNOWN = Known("exactly"), Known("not")
+EXACT, UNKNOWN = Coverage("exactly"), Coverage("not")
 
 
-def exact(note: str) -> Known:
+def exact(note: str) -> Coverage:
     """Known exactly, with a remark such as a condition."""
-    return Known("exactly", note)
+    return Coverage("exactly", note)
 
 
-def bounded(note: str) -> Known:
+def bounded(note: str) -> Coverage:
     """Known within the bounds that the note names."""
-    return Known("within bounds", note)
+    return Coverage("within bounds", note)
 
 
-Sources = dict[str, Known]
+Sources = dict[str, Coverage]
 """How each of ``SOURCES`` knows a metric."""
 
 
-def sources(simulated: Known, live: Known, capture: Known, event_log: Known, dump: Known) -> Sources:
-    """What each source knows."""
+def sources(
+    simulated: Coverage, live: Coverage, capture: Coverage, event_log: Coverage, dump: Coverage
+) -> Sources:
+    """The coverage of a metric by source, in the order of :data:`SOURCES`."""
     return dict(zip(SOURCES, (simulated, live, capture, event_log, dump), strict=True))
 
 
@@ -80,6 +82,8 @@ OF_MODEL = sources(EXACT, EXACT, UNKNOWN, UNKNOWN, UNKNOWN)
 """Quantities of the emulated or simulated network, and events of the laboratory."""
 OF_REPORTS = sources(EXACT, EXACT, UNKNOWN, UNKNOWN, EXACT)
 """Counters and values that browsers report in getStats."""
+OF_FLOWS = sources(EXACT, EXACT, EXACT, EXACT, EXACT)
+"""When flows begin and end."""
 OF_BROWSERS = sources(UNKNOWN, EXACT, UNKNOWN, UNKNOWN, UNKNOWN)
 """Quantities of processes, which only live calls have."""
 
@@ -92,15 +96,15 @@ ACRONYMS = {
 }
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Metric:
     """One entry of the registry.
 
     ``scope`` says what one value describes and how ``function`` is called: a flow of one repeat
     ``(trace, flow)``, all flows of a repeat ``(trace)``, or a repeat that may have failed ``(run)``.
     ``samples``, if present, gives the one-second samples behind the value. ``bounds`` limits values and
-    confidence intervals. ``total`` says that the value grows with the measured time. ``share`` says that the
-    mean over repeats is a share of them in %. ``of_time`` says that the value, in s, is a part of the
+    confidence intervals. ``total`` says that the value grows with the measured time. ``share``: the
+    mean over repeats is the percentage of repeats. ``of_time`` says that the value, in s, is a part of the
     measured time. ``known`` says how well each source knows the metric, and ``packets`` when it needs
     recorded packets.
     """
@@ -257,19 +261,19 @@ def metric(
                 "  hint: leave it out; trace.window has begin and end in seconds"
             )
         METRICS[name] = Metric(
-            name,
-            unit,
-            better,
-            source,
-            scope,
-            function,
-            samples,
-            bounds,
-            total,
-            share,
-            of_time,
-            known,
-            packets,
+            name=name,
+            function=function,
+            unit=unit,
+            source=source,
+            better=better,
+            scope=scope,
+            samples=samples,
+            bounds=bounds,
+            total=total,
+            share=share,
+            of_time=of_time,
+            known=known,
+            packets=packets,
         )
         return function
 

@@ -21,7 +21,6 @@ Array = NDArray[np.float64]
 IntegerArray = NDArray[np.int64]
 
 SECOND_NS = NS_PER_S  # length of one row of `flow_seconds`
-BITS_PER_BYTE = 8
 ALWAYS_NS = 2**62
 """More than any time in a trace, in ns."""
 SILENT_S = 2.0
@@ -41,7 +40,7 @@ class Samples:
     lasts_s: Array | None = None
 
     def scaled(self, factor: float) -> Samples:
-        """The same samples in another unit."""
+        """The samples with their values multiplied by a factor, for another unit."""
         return Samples(self.at_s, self.values * factor, self.lasts_s)
 
     def chosen(self, which: NDArray[np.bool_]) -> Samples:
@@ -133,25 +132,25 @@ def overlap_ns(at_ns: IntegerArray, span: tuple[int, int]) -> IntegerArray:
 
 
 def flow_seconds(trace: Trace, flow: str) -> pl.DataFrame:
-    """The flow's rows of :func:`seconds_there`."""
+    """The rows of one flow in :func:`active_seconds`."""
     rows = trace.cached_in_window(_seconds_of_flows).get(flow)
     return NO_SECONDS if rows is None else rows
 
 
 def _seconds_of_flows(trace: Trace) -> dict[object, pl.DataFrame]:
-    return rows_by(seconds_there(trace), "flow")
+    return rows_by(active_seconds(trace), "flow")
 
 
-def seconds_there(trace: Trace) -> pl.DataFrame:
+def active_seconds(trace: Trace) -> pl.DataFrame:
     """The rows of ``flow_seconds`` in which the flow was active, by flow and time.
 
     The added column ``share`` is the share of the row's active time that lies in the window. Counts are
     assumed to be spread evenly over the active time. The added column ``end_ns`` is the end of the flow.
     """
-    return trace.cached_in_window(_seconds_there)
+    return trace.cached_in_window(_active_seconds)
 
 
-def _seconds_there(trace: Trace) -> pl.DataFrame:
+def _active_seconds(trace: Trace) -> pl.DataFrame:
     flows = trace.manifest.flows
     spans = pl.DataFrame(
         {
@@ -278,7 +277,7 @@ class _Reports:
     starts: IntegerArray
 
     def values(self, column: str) -> Array:
-        """A column, NaN for null."""
+        """A column as floats, of shape (rows,), with NaN for null."""
         values: Array = self.rows[column].cast(pl.Float64).to_numpy()
         return values
 
@@ -287,11 +286,9 @@ def _reports(trace: Trace, table: str) -> _Reports:
     rows = trace.table(table).sort("flow", "at_ns", maintain_order=True)
     at_ns = rows["at_ns"].to_numpy()
     first = np.append(True, np.diff(at_ns) != 0)[: at_ns.size]
-    of_flow, begin = {}, 0
-    for length, flow in rows["flow"].rle().struct.unnest().iter_rows():
-        of_flow[flow] = slice(begin, begin + length)
-        first[begin] = True
-        begin += length
+    of_flow = _slices(rows["flow"])
+    for of_one in of_flow.values():
+        first[of_one.start] = True
     return _Reports(rows, at_ns / NS_PER_S, of_flow, np.flatnonzero(first))
 
 
@@ -341,11 +338,21 @@ def samples_by(rows: pl.DataFrame, key: str, column: str) -> dict[str, Samples]:
     known = rows.drop_nulls(column).sort(key, "at_ns", maintain_order=True)
     at_s = known["at_ns"].to_numpy() / NS_PER_S
     values = known[column].cast(pl.Float64).to_numpy()
-    samples, begin = {}, 0
-    for length, name in known[key].rle().struct.unnest().iter_rows():
-        samples[name] = Samples(at_s[begin : begin + length], values[begin : begin + length])
-        begin += length
-    return samples
+    return {name: Samples(at_s[rows], values[rows]) for name, rows in _slices(known[key]).items()}
+
+
+def _slices(key: pl.Series) -> dict[str, slice]:
+    """The rows of each value of a sorted column."""
+    runs = key.rle().struct.unnest()
+    ends = runs["len"].cast(pl.Int64).cum_sum()
+    return {name: slice(end - length, end) for length, name, end in runs.with_columns(end=ends).iter_rows()}
+
+
+def counters_of_kind(trace: Trace, table: str, kind: str, column: str) -> dict[str, Samples]:
+    """By flow, a cumulative column at every report, summed over the flow's streams of one kind of media."""
+    rows = trace.table(table).select("flow", "kind", "at_ns", column).filter(pl.col("kind") == kind)
+    sums = rows.drop_nulls(column).group_by("flow", "at_ns").agg(pl.col(column).sum())
+    return samples_by(sums, "flow", column)
 
 
 def slopes(counted: Samples, window: Window | None = None) -> Samples:

@@ -8,7 +8,7 @@ order, some milliseconds apart. How long the later step took is then unknown.
 from __future__ import annotations
 
 from rtclab.metrics.promises import first_ns
-from rtclab.metrics.registry import EXACT, OF_MODEL, SOURCES, exact, metric
+from rtclab.metrics.registry import OF_FLOWS, OF_MODEL, exact, metric
 from rtclab.metrics.series import span_ns, window_ns
 from rtclab.trace import NS_PER_MS, NS_PER_S, Run, Trace
 
@@ -50,7 +50,7 @@ def setup_first_frame(trace: Trace, flow: str) -> float:
     return _between(trace, flow, "dtls_connected", "first_frame")
 
 
-@metric(unit="s", source="the flow's begin and end", known=dict.fromkeys(SOURCES, EXACT), of_time=True)
+@metric(unit="s", source="the flow's begin and end", of_time=True, known=OF_FLOWS)
 def active_time(trace: Trace, flow: str) -> float:
     """Time (s) for which the flow was active: from its first packet to the end of its connection.
 

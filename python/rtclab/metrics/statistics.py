@@ -22,6 +22,7 @@ from bisect import bisect_left
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache
+from itertools import combinations
 from math import ceil, comb, floor, hypot, isnan, nan, sqrt
 from statistics import NormalDist
 
@@ -37,6 +38,9 @@ NORMAL_QUANTILE = NormalDist().inv_cdf((1 + CONFIDENCE) / 2)
 """Two-sided 95 % quantile of the normal distribution, 1.96."""
 POWER = 0.8
 """Probability with which a test of enough repeats finds a difference."""
+BOOTSTRAP_DRAWS = 4000
+"""Number of draws of a bootstrap; with many cases the ends of a 95 % interval rest on 100 draws each."""
+BOOTSTRAP_SEED = 1
 MOST_REPEATS = 1_000_000
 """Largest number of repeats that is recommended to find a difference."""
 
@@ -348,6 +352,60 @@ def wilcoxon(differences: Sequence[float]) -> float:
         chances = (chances + shifted) / 2
     smaller = min(int(twice[known > 0].sum()), int(twice[known < 0].sum()))
     return min(1.0, 2 * float(chances[: smaller + 1].sum()))
+
+
+def means_of_known(values: Array) -> Array:
+    """Means over the last axis of the values that are known; NaN without any."""
+    known = ~np.isnan(values)
+    sums, counts = np.where(known, values, 0.0).sum(axis=-1), known.sum(axis=-1)
+    means: Array = np.divide(sums, counts, out=np.full(sums.shape, nan), where=counts > 0)
+    return means
+
+
+def bootstrap_over_cases(values: Array, draws: int = BOOTSTRAP_DRAWS) -> Array:
+    """Means per case of bootstrap samples of cases, of shape (sides, draws, cases).
+
+    ``values`` have the shape (sides, cases, repeats). This is right if the question is about further cases,
+    such as other networks, and all sides ran the same cases with the same seeds. Each sample draws cases
+    first, and then repeats of each drawn case, both with replacement and the same for all sides. Repeats of
+    one case are not independent, so drawing repeats alone would give intervals that are too narrow.
+    """
+    _, cases, repeats = values.shape
+    source = np.random.default_rng(BOOTSTRAP_SEED)
+    which = source.integers(cases, size=(draws, cases))
+    of_case = source.integers(repeats, size=(draws, cases, repeats))
+    return np.stack([means_of_known(own[which[..., None], of_case]) for own in values])
+
+
+def expanded_percentiles(samples: Array, cases: int) -> tuple[float, float]:
+    """The ends of the 95 % interval of bootstrap samples over a number of cases; NaN if one is unknown.
+
+    This is right with :func:`bootstrap_over_cases` and few cases, for which plain percentiles are too narrow.
+    These are further out, as Student's t is further out than the normal distribution; of one case they are
+    plain.
+
+    Source: T. Hesterberg, The American Statistician 69 (2015), pages 371 to 386: expanded percentiles.
+    """
+    if np.isnan(samples).any():
+        return nan, nan
+    wide = sqrt(cases / (cases - 1)) * t_quantile(cases - 1) if cases > 1 else NORMAL_QUANTILE
+    outside = 100 * NormalDist().cdf(-wide)
+    low, high = np.percentile(samples, (outside, 100 - outside))
+    return float(low), float(high)
+
+
+def signed_ranks_of_pairs(means: Array) -> dict[tuple[int, int], tuple[float, bool]]:
+    """By pair of sides, the p-value of Wilcoxon's signed ranks over cases, and whether Holm marks it.
+
+    ``means`` have the shape (sides, cases). This is right if cases are the sample, and differ so much that a
+    mean over them would be about the largest alone. Holm's procedure is over all pairs. Cases in which either
+    side is unknown are left out of the test of a pair.
+    """
+    pairs = list(combinations(range(len(means)), 2))
+    known = [(means[a] - means[b]) for a, b in pairs]
+    p_values = [wilcoxon(of[~np.isnan(of)].tolist()) for of in known]
+    marks = map(bool, holm(p_values))
+    return dict(zip(pairs, zip(p_values, marks, strict=True), strict=True))
 
 
 def mean_within_sd(samples_per_repeat: Sequence[Samples]) -> float:

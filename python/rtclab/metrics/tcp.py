@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 
-from rtclab.metrics.rate import KBIT_PER_BYTE
 from rtclab.metrics.registry import OF_MODEL, metric
 from rtclab.metrics.series import (
     Samples,
@@ -17,7 +16,7 @@ from rtclab.metrics.series import (
     total,
     until_end,
 )
-from rtclab.trace import NS_PER_S, Trace
+from rtclab.trace import KBIT_PER_BYTE, NS_PER_S, Trace
 
 
 def tcp_throughput_kbps(trace: Trace, flow: str) -> Samples:

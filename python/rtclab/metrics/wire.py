@@ -13,7 +13,6 @@ from math import nan
 import polars as pl
 
 from rtclab.metrics.packets import NEVER, PacketColumns, packets_of, were_recorded
-from rtclab.metrics.rate import KBIT_PER_BYTE
 from rtclab.metrics.registry import OF_REPORTS, metric
 from rtclab.metrics.series import (
     NO_SAMPLES,
@@ -26,7 +25,7 @@ from rtclab.metrics.series import (
     slopes,
     span_ns,
 )
-from rtclab.trace import NS_PER_S, Trace
+from rtclab.trace import KBIT_PER_BYTE, NS_PER_S, Trace
 
 VIDEO = "video"
 REPAIR = ("rtx", "fec", "padding")

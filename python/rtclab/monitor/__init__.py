@@ -6,7 +6,7 @@ the capture.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -44,13 +44,8 @@ def watch(
     Raises:
         BadInput: the file cannot be read or is not a capture.
     """
-    try:
-        columns = _native.monitor(
-            str(capture), sdp=sdp, packets=packets, seconds=seconds, max_streams=max_streams
-        )
-    except (OSError, ValueError) as error:
-        raise unreadable(error) from None
-    return as_tables(columns)
+    options = {"sdp": sdp, "packets": packets, "seconds": seconds, "max_streams": max_streams}
+    return _analysed(_native.monitor, str(capture), **options)
 
 
 def compare(
@@ -76,13 +71,16 @@ def compare(
                 f"{capture}: a pipe can be read only once, but a comparison reads captures twice",
                 hint="save the capture to a file",
             )
+    other = None if b is None else str(b)
+    options = {"sdp": sdp, "packets": packets, "max_streams": max_streams}
+    return _analysed(_native.monitor_compare, str(a), other, **options)
+
+
+def _analysed(function: Callable[..., Any], *captures: str | None, **options: Any) -> Tables:
     try:
-        columns = _native.monitor_compare(
-            str(a), None if b is None else str(b), sdp=sdp, packets=packets, max_streams=max_streams
-        )
+        return as_tables(function(*captures, **options))
     except (OSError, ValueError) as error:
         raise unreadable(error) from None
-    return as_tables(columns)
 
 
 class LiveMonitor:

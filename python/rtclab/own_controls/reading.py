@@ -37,7 +37,7 @@ Files = dict[str, str]
 """The digest of each file by its absolute path; a directory ends with a separator."""
 
 
-class Read:
+class FilesRead:
     """The files that controls have read, by the controls of their runs."""
 
     def __init__(self) -> None:
@@ -60,10 +60,10 @@ def _key(controls: Sequence[OwnControl]) -> tuple[str, ...]:
 
 
 @contextmanager
-def files_read() -> Iterator[Read]:
+def files_read() -> Iterator[FilesRead]:
     """Collects the files that controls read while this thread is inside."""
     before = getattr(_OF_THREAD, "read", None)
-    _OF_THREAD.read = read = Read()
+    _OF_THREAD.read = read = FilesRead()
     try:
         yield read
     finally:

@@ -105,7 +105,7 @@ class _Worker:
         return self._connection.recv()
 
     def last_words(self) -> str:
-        """How it ended, and where it was."""
+        """How the process ended, and the frames of the user's code that ran then."""
         status = self._process.wait()
         self._said.seek(0)
         said = self._said.read().decode(errors="replace")

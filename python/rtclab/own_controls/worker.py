@@ -15,6 +15,7 @@ import sys
 from collections.abc import Callable, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import replace
+from functools import partial
 from multiprocessing.connection import Connection
 from pathlib import Path
 from types import FrameType
@@ -58,7 +59,7 @@ class Printed(io.TextIOBase):
         self._kept, self._size = "", 0
 
     def write(self, text: str) -> int:
-        """Takes a text."""
+        """Keeps a text up to the limit, and counts the rest of it."""
         self._size += len(text)
         self._kept += text[: max(PRINTED - len(self._kept), 0)]
         return len(text)
@@ -87,7 +88,7 @@ class Watch:
 
     @contextmanager
     def watching(self) -> Any:
-        """Watches the code inside."""
+        """Interrupts a method that takes too long in the code inside."""
         self._calls, self._seconds = -1, 0
         signal.setitimer(signal.ITIMER_REAL, 1, 1)
         try:
@@ -120,34 +121,20 @@ def check(controls: Sequence[OwnControl]) -> None:
             raise RtclabError(f"{name}: {explain(error)}") from error
 
 
-def simulate(controls: Sequence[OwnControl], config: str, seed: int) -> Any:
-    """As ``_native.simulate``."""
-    return _native.simulate(config, controls=loaded(controls, seed))
+def _simulate(name: str, controls: Sequence[OwnControl], config: str, seed: int) -> Any:
+    """Calls a native function that simulates."""
+    return getattr(_native, name)(config, controls=loaded(controls, seed))
 
 
-def simulate_captured(controls: Sequence[OwnControl], config: str, seed: int) -> Any:
-    """As ``_native.simulate_captured``."""
-    return _native.simulate_captured(config, controls=loaded(controls, seed))
-
-
-def replay_log(controls: Sequence[OwnControl], *arguments: Any) -> Any:
-    """As ``_native.replay_log``."""
-    native: Any = _native
-    return native.replay_log(*arguments, loaded(controls, 0))
-
-
-def replay_arrivals(controls: Sequence[OwnControl], *arguments: Any) -> Any:
-    """As ``_native.replay_arrivals``."""
-    native: Any = _native
-    return native.replay_arrivals(*arguments, loaded(controls, 0))
+def _replay(name: str, controls: Sequence[OwnControl], *arguments: Any) -> Any:
+    """Calls a native function that replays a recording."""
+    return getattr(_native, name)(*arguments, loaded(controls, 0))
 
 
 FUNCTIONS: dict[str, Callable[..., Any]] = {
     "check": check,
-    "simulate": simulate,
-    "simulate_captured": simulate_captured,
-    "replay_log": replay_log,
-    "replay_arrivals": replay_arrivals,
+    **{name: partial(_simulate, name) for name in ("simulate", "simulate_captured")},
+    **{name: partial(_replay, name) for name in ("replay_log", "replay_arrivals")},
 }
 
 

@@ -11,12 +11,12 @@ import polars as pl
 
 from rtclab import monitor
 from rtclab.errors import BadInput
+from rtclab.native_tables import table_in_seconds
 from rtclab.replays.settings import Choice, RateBounds
-from rtclab.replays.tables import frame
 from rtclab.report.drawing import Axes, Axis, Line, Look, largest
 from rtclab.report.plot import Plot
 
-HEADERS_BYTES = 20 + 8 + 12 + 8
+BYTES_BEFORE_PAYLOAD = 20 + 8 + 12 + 8
 """IPv4, UDP and RTP with extensions, subtracted from packets because a capture lacks payload sizes."""
 NONE = -1
 MOST_PANELS = 6
@@ -49,10 +49,10 @@ class ArrivalReplay:
             }
             for (flow,), rows in self.rembs.group_by("flow", maintain_order=True)
         ]
-        return {"capture": str(self.capture), "estimator": str(self.choice), "flows": flows}
+        return {"capture": str(self.capture), "control": str(self.choice), "flows": flows}
 
     def plot(self) -> Plot:
-        """The REMBs of each flow over time."""
+        """A plot of the REMBs of each flow over time, in kbit/s."""
         axes = []
         for (flow,), rows in list(self.rembs.group_by("flow", maintain_order=True))[:MOST_PANELS]:
             kbps = rows["rate_bps"].to_numpy() / 1000
@@ -92,12 +92,13 @@ def replay_capture(path: Path, choice: Choice, bounds: RateBounds) -> ArrivalRep
     for (source, destination), packets in rtp.group_by("source", "destination", maintain_order=True):
         flow = f"{source}->{destination}"
         try:
-            columns = _columns(_arrivals(packets), begin_ns)
+            outbound = packets.filter(pl.col("direction") == "outbound")
+            columns = _columns(packets if outbound.is_empty() else outbound, begin_ns)
             tables = choice.replayed("replay_arrivals", columns, None, bounds=native)
         except ValueError as error:
             raise BadInput(f"{path}: {error}") from None
-        rembs.append(frame(tables["remb"]).with_columns(flow=pl.lit(flow)))
-        values.append(frame(tables["values"]).with_columns(flow=pl.lit(flow)))
+        rembs.append(table_in_seconds(tables["remb"]).with_columns(flow=pl.lit(flow)))
+        values.append(table_in_seconds(tables["values"]).with_columns(flow=pl.lit(flow)))
     all_rembs = pl.concat(rembs)
     if all_rembs.is_empty():
         raise BadInput(
@@ -108,24 +109,23 @@ def replay_capture(path: Path, choice: Choice, bounds: RateBounds) -> ArrivalRep
     return ArrivalReplay(path, choice, all_rembs, pl.concat(values), _seen(seen), end_s)
 
 
-def _arrivals(packets: pl.DataFrame) -> pl.DataFrame:
-    outbound = packets.filter(pl.col("direction") == "outbound")
-    return (packets if outbound.is_empty() else outbound).sort("at_ns", maintain_order=True)
-
-
 def _columns(packets: pl.DataFrame, begin_ns: int) -> dict[str, Any]:
     """The columns that the native side takes."""
-    columns = packets.select(
-        pl.col("at_ns") - begin_ns,
-        "ssrc",
-        "seq",
-        (pl.col("kind") == "audio").fill_null(False).cast(pl.Int64).alias("audio"),
-        "size_bytes",
-        (pl.col("size_bytes") - HEADERS_BYTES).clip(0).alias("payload_bytes"),
-        "rtp_timestamp",
-        pl.col("abs_send_time").fill_null(NONE),
-        pl.col("transport_seq").fill_null(NONE),
-    ).cast(pl.Int64)
+    columns = (
+        packets.sort("at_ns", maintain_order=True)
+        .select(
+            pl.col("at_ns") - begin_ns,
+            "ssrc",
+            "seq",
+            (pl.col("kind") == "audio").fill_null(False).cast(pl.Int64).alias("audio"),
+            "size_bytes",
+            (pl.col("size_bytes") - BYTES_BEFORE_PAYLOAD).clip(0).alias("payload_bytes"),
+            "rtp_timestamp",
+            pl.col("abs_send_time").fill_null(NONE),
+            pl.col("transport_seq").fill_null(NONE),
+        )
+        .cast(pl.Int64)
+    )
     return {name: np.ascontiguousarray(columns[name].to_numpy()) for name in columns.columns}
 
 

@@ -11,12 +11,12 @@ import polars as pl
 
 from rtclab.errors import BadInput
 from rtclab.importers.logs.control import control_values
-from rtclab.importers.logs.event_log import EventLog, event_log
+from rtclab.importers.logs.event_log import EventLog, read_event_log
 from rtclab.importers.logs.text import read_log
+from rtclab.native_tables import table_in_seconds
 from rtclab.replays.agreement import AGREE, Agreement, agreement, first_divergence
 from rtclab.replays.settings import Choice, RateBounds
 from rtclab.replays.sockets import socket_times
-from rtclab.replays.tables import frame
 from rtclab.report.drawing import DOTTED, Axes, Axis, Line, Look, largest
 from rtclab.report.plot import Plot
 from rtclab.report.plot_kinds import Steps
@@ -27,7 +27,7 @@ MS_PER_S = 1000
 _PLOTTED = 2000
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class LogReplay:
     """A congestion control's decisions for a log, beside the browser's.
 
@@ -65,7 +65,7 @@ class LogReplay:
         within = measured.within if measured else (None,) * len(AGREE)
         return {
             "log": str(self.log),
-            "controller": str(self.choice),
+            "control": str(self.choice),
             "seconds": self.end_s,
             **{
                 f"within_{100 * bound:.0f}_percent": share for bound, share in zip(AGREE, within, strict=True)
@@ -151,7 +151,7 @@ def replay_event_log(path: Path, choice: Choice, bounds: RateBounds) -> LogRepla
         BadInput: the file is not an event log that can be read or replayed, or an option is invalid.
     """
     log = read_log(path)
-    read = event_log(path, log)
+    read = read_event_log(path, log)
     sent_ms = socket_times(read)
     native = bounds.native(audio=not read.tables["audio_send_config"].is_empty())
     try:
@@ -163,18 +163,18 @@ def replay_event_log(path: Path, choice: Choice, bounds: RateBounds) -> LogRepla
     )
     if browser.filter(pl.col("name") == "target_bps").is_empty():
         raise BadInput(f"{path}: the log has no target of the browser", hint="the call was too short")
-    own = {name: frame(columns) for name, columns in tables.items()}
+    own = {name: table_in_seconds(columns) for name, columns in tables.items()}
     return LogReplay(
-        path,
-        choice,
-        bounds,
-        own["target"],
-        own["values"],
-        own["probes"],
-        own.get("remb"),
-        browser,
-        (_last_ms(read) - begin_ms) / MS_PER_S,
-        read.notes,
+        log=path,
+        choice=choice,
+        bounds=bounds,
+        target=own["target"],
+        values=own["values"],
+        probes=own["probes"],
+        rembs=own.get("remb"),
+        browser=browser,
+        end_s=(_last_ms(read) - begin_ms) / MS_PER_S,
+        notes=read.notes,
     )
 
 

@@ -53,7 +53,11 @@ class Choice:
         """
         table = parse_control(text)
         name, options = str(table["name"]), table.get("options", {})
-        if own := _own(name):
+        try:
+            own = OwnControl.located(name)
+        except FieldError as error:
+            raise BadInput(error.message, hint=error.hint) from None
+        if own is not None:
             return cls(own.text, options, replace(own, options=options))
         if name not in CONGESTION_CONTROLS:
             raise BadInput(
@@ -89,10 +93,3 @@ class Choice:
 
 def _short(value: object) -> str:
     return f"{value:g}" if isinstance(value, float) else toml_text(value)
-
-
-def _own(name: str) -> OwnControl | None:
-    try:
-        return OwnControl.located(name)
-    except FieldError as error:
-        raise BadInput(error.message, hint=error.hint) from None

@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from rtclab.metrics.series import BITS_PER_BYTE, NO_SAMPLES, SECOND_NS, Array, Samples
+from rtclab.metrics.delay import HISTOGRAM_BIN_MS, cdf_of_bins
+from rtclab.metrics.series import NO_SAMPLES, SECOND_NS, Array, Samples
 from rtclab.monitor import Tables
 from rtclab.report import plot_kinds
 from rtclab.report.bands import band, points_per_line, thinned
@@ -17,12 +18,11 @@ from rtclab.report.drawing import Look
 from rtclab.report.page import write_plot_page
 from rtclab.report.plot import Plot
 from rtclab.report.plot_kinds import Curve, Distribution, Panel
+from rtclab.trace import KBIT_PER_BYTE
 
 MOST_PANELS = 6
 MOST_CURVES = 6
-"""Maximum number of streams in a panel: as many as there are colours."""
-BIN_MS = 0.1
-KBIT_PER_BYTE = BITS_PER_BYTE / 1000
+"""Maximum number of streams in a panel, so that each has a colour of its own."""
 
 
 def write_capture_plots(out: Path, title: str, seen: Tables) -> None:
@@ -137,7 +137,7 @@ def _corrected_bins(packets: pl.DataFrame, direction: str, clock: Mapping[str, A
     delay_ms = pl.col("one_way_delay_ms") - (difference_ms if forwards else -difference_ms)
     return (
         packets.drop_nulls("one_way_delay_ms")
-        .group_by(((delay_ms / BIN_MS).floor() * BIN_MS).alias("one_way_delay_ms"))
+        .group_by(((delay_ms / HISTOGRAM_BIN_MS).floor() * HISTOGRAM_BIN_MS).alias("one_way_delay_ms"))
         .agg(packets=pl.len())
         .sort("one_way_delay_ms")
     )
@@ -145,9 +145,7 @@ def _corrected_bins(packets: pl.DataFrame, direction: str, clock: Mapping[str, A
 
 def _distribution(look: Look, bins: pl.DataFrame) -> Distribution:
     lower_ms, packets = bins["one_way_delay_ms"].to_numpy(), bins["packets"].cast(pl.Float64).to_numpy()
-    reached = np.cumsum(packets) / packets.sum()
-    delay_ms = np.column_stack([lower_ms, lower_ms + BIN_MS]).ravel()
-    share = np.column_stack([np.append(0.0, reached[:-1]), reached]).ravel()
+    delay_ms, share = cdf_of_bins(lower_ms, packets)
     points = points_per_line(MOST_CURVES)
     return Distribution(look, thinned(delay_ms, points), thinned(share, points))
 

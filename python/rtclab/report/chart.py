@@ -21,7 +21,6 @@ from rtclab.report.drawing import (
     INK,
     QUIET,
     RANGE_OPACITY,
-    Axes,
     Axis,
     Cells,
     Columns,
@@ -62,7 +61,7 @@ class Chart:
 
 
 def chart(plot: Drawing) -> Chart:
-    """Prepares a plot for a template."""
+    """The legend and the static SVGs of a plot, for a template."""
     return Chart(plot, legend(plot), static_svgs(plot))
 
 
@@ -123,7 +122,10 @@ def _plot(plot: Drawing) -> dict[str, Any]:
         "name": plot.name,
         "x": _axis(plot.x),
         "y": _axis(plot.y),
-        "axes": [_axes(axes) for axes in plot.axes],
+        "axes": [
+            {"title": axes.title, "note": axes.note, "marks": [_mark(mark) for mark in axes.marks]}
+            for axes in plot.axes
+        ],
     }
 
 
@@ -134,10 +136,6 @@ def _axis(axis: Axis) -> dict[str, Any]:
     named = {"names": [name for _, name in axis.named], "places": [place for place, _ in axis.named]}
     about = {"label": axis.label, "unit": axis.unit, "every": axis.every, "log": axis.log}
     return {**about, **named, **ends}
-
-
-def _axes(axes: Axes) -> dict[str, Any]:
-    return {"title": axes.title, "note": axes.note, "marks": [_mark(mark) for mark in axes.marks]}
 
 
 def _mark(mark: Mark) -> dict[str, Any]:

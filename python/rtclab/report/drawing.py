@@ -228,7 +228,7 @@ class Drawing:
 
     @property
     def marks(self) -> Iterator[Mark]:
-        """All marks of all axes."""
+        """The marks of all axes, one pair of axes after another."""
         return (mark for axes in self.axes for mark in axes.marks)
 
 

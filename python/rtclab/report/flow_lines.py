@@ -29,12 +29,12 @@ class FlowLine:
 
     @property
     def receiver(self) -> str:
-        """Who receives the flow."""
+        """The participant that receives the flow."""
         return flows_in(self.run)[self.flow].receiver
 
 
 def flows_in(run: Run) -> dict[str, FlowInfo]:
-    """The flows of all repeats by name."""
+    """The flows of all repeats by name; of equal names, the last repeat's."""
     return {name: flow for trace in run.traces for name, flow in trace.manifest.flows.items()}
 
 

@@ -19,8 +19,18 @@ TEMPLATES = Path(__file__).parent / "templates"
 
 def write_plot_page(out: Path, title: str, plots: Sequence[Drawing]) -> None:
     """Writes a page that contains only charts."""
+    write_page(out, "plots.html", plots, title=title)
+
+
+def write_page(out: Path, template: str, plots: Sequence[Drawing], **options: Any) -> Path:
+    """Writes what :func:`render` makes of a template, plots and further arguments; returns ``out``.
+
+    Raises:
+        DiskFull: no space is left.
+    """
     out.parent.mkdir(parents=True, exist_ok=True)
-    write_text(out, render("plots.html", plots, title=title))
+    write_text(out, render(template, plots, **options))
+    return out
 
 
 def render(

@@ -25,7 +25,6 @@ from rtclab.report.drawing import (
     Axis,
     Cells,
     Columns,
-    Dash,
     Dots,
     Drawing,
     Line,
@@ -95,7 +94,7 @@ def as_pdf(plot: Drawing, form: Format = WIDE) -> bytes:
 
 
 def as_png(plot: Drawing, form: Format = WIDE) -> bytes:
-    """The content of a PNG file."""
+    """The content of a PNG file, with 120 dots per inch."""
     image = BytesIO()
     with matplotlib.rc_context(form.style):
         _draw(plot, form).savefig(image, format="png", dpi=PNG_DOTS_PER_INCH, metadata={"Software": None})
@@ -156,7 +155,8 @@ def _draw_line(axis: matplotlib_axes.Axes, line: Line, phase: float) -> None:
     if line.range is not None:
         ends: dict[str, Any] = {"color": look.colour, "alpha": RANGE_OPACITY, "linewidth": 0}
         axis.fill_between(line.x, line.range.low, line.range.high, **ends)
-    style: dict[str, Any] = {"color": look.colour, "linestyle": _dash(look.dash), "label": look.label}
+    style: dict[str, Any] = {"color": look.colour, "label": look.label}
+    style["linestyle"] = (0, look.dash) if look.dash else "-"
     if look.colour == INK:
         style["linewidth"] = 1.2
     if line.steps:
@@ -166,10 +166,6 @@ def _draw_line(axis: matplotlib_axes.Axes, line: Line, phase: float) -> None:
         every = (int(phase * apart) % apart, apart)
         style |= {"marker": MARKERS[look.marker], "markersize": 4, "markevery": every}
     axis.plot(line.x, line.y, **style)
-
-
-def _dash(dash: Dash) -> Any:
-    return (0, dash) if dash else "-"
 
 
 def _draw_dots(axis: matplotlib_axes.Axes, dots: Dots) -> None:

@@ -79,7 +79,8 @@ def over_time(
 
     ``unit`` is the label of the vertical axis, ``range_label`` the legend entry of the ranges around curves.
     """
-    bands = [band for panel in panels for band in _bands(panel)]
+    bands = [curve.band for panel in panels for curve in panel.curves]
+    bands += [band for panel in panels for _, band in panel.guides]
     end_s = largest([band.at_s for band in bands]) + 0.5
     axes = [_axes_over_time(panel, end_s, range_label) for panel in panels]
     heights = [mark.y for one in axes for mark in one.marks]
@@ -89,10 +90,6 @@ def over_time(
     lowest = -largest([-height for height in heights])
     x, y = Axis("Time (s)", 0.0, end_s), Axis.from_zero(unit, largest(heights), min(lowest, 0.0))
     return Plot(name, title, caption, x, y, axes, over_time=True)
-
-
-def _bands(panel: Panel) -> list[Band]:
-    return [curve.band for curve in panel.curves] + [band for _, band in panel.guides]
 
 
 def _axes_over_time(panel: Panel, end_s: float, range_label: str) -> Axes:

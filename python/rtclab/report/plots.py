@@ -52,6 +52,8 @@ FIRST_COLOUR_OF_RUNS = 2
 OVER_REPEATS = "range over repeats"
 OVER_PACKETS = "range over packets"
 Panels = list[list[FlowLine]]
+Guides = list[tuple[str, Band]]
+"""Curves without a colour of their own, each with its label."""
 
 
 def run_plots(run: Run, wanted: Flows = None) -> list[Plot]:
@@ -213,11 +215,33 @@ def _filled(lines: list[FlowLine]) -> bool:
     return _one_flow(lines) and len(lines) <= MOST_RANGES
 
 
-def _over_time(panels: Panels, series: Series) -> list[Panel]:
+def _no_guides(_lines: list[FlowLine]) -> Guides:
+    return []
+
+
+def _over_time(
+    panels: Panels, series: Series, guides: Callable[[list[FlowLine]], Guides] = _no_guides
+) -> list[Panel]:
     return [
-        Panel(_title(lines), [curve(line, series, filled=_filled(lines)) for line in lines])
+        Panel(
+            _title(lines),
+            [curve(line, series, filled=_filled(lines)) for line in lines],
+            guides=guides(lines),
+        )
         for lines in panels
     ]
+
+
+def _guides(label: str, series: Series, lines: list[FlowLine]) -> Guides:
+    """A series of the only line, if it has one; guides have no colours, so several would look alike."""
+    if len(lines) != 1:
+        return []
+    values = band_of(lines[0], series)
+    return [(label, values)] if values.at_s.size else []
+
+
+_targets = partial(_guides, "target", rate.target_kbps)
+_control_targets = partial(_guides, "target of congestion control", rate.controller_target_kbps)
 
 
 def _common_capacity(lines: list[FlowLine]) -> Steps | None:
@@ -228,12 +252,8 @@ def _common_capacity(lines: list[FlowLine]) -> Steps | None:
 
 def _rate(panels: Panels, condition: str = "") -> Plot:
     drawn = [
-        replace(
-            panel,
-            limit=_common_capacity(lines) if _one_flow(lines) else None,
-            guides=_control_targets(lines),
-        )
-        for panel, lines in zip(_over_time(panels, rate.received_kbps), panels, strict=True)
+        replace(panel, limit=_common_capacity(lines) if _one_flow(lines) else None)
+        for panel, lines in zip(_over_time(panels, rate.received_kbps, _control_targets), panels, strict=True)
     ]
     title, caption = "Receiving rate", "IP bytes delivered in each second, mean over repeats."
     if any(panel.limit is not None and not np.isnan(panel.limit.values).all() for panel in drawn):
@@ -244,24 +264,9 @@ def _rate(panels: Panels, condition: str = "") -> Plot:
     return plot_kinds.over_time("rate", title, caption, drawn, "Rate (kbit/s)", OVER_REPEATS)
 
 
-def _control_targets(lines: list[FlowLine]) -> list[tuple[str, Band]]:
-    """The targets of congestion control; of one run only, because guides have no colours."""
-    if len(lines) != 1:
-        return []
-    targets = band_of(lines[0], rate.controller_target_kbps)
-    return [("target of congestion control", targets)] if targets.at_s.size else []
-
-
-def _rate_of_runs(panels: Panels) -> Plot:
-    return _rate(panels, "; it is drawn only if all runs have the same")
-
-
 def _target(panels: Panels) -> Plot | None:
     """None if nobody saw the packets, as in a log of getStats."""
-    drawn = [
-        replace(panel, guides=_targets(lines))
-        for panel, lines in zip(_over_time(panels, rate.sent_kbps), panels, strict=True)
-    ]
+    drawn = _over_time(panels, rate.sent_kbps, _targets)
     if not any(one.band.at_s.size for panel in drawn for one in panel.curves):
         return None
     title, caption = "Sending rate", "IP bytes sent in each second, with headers and retransmissions"
@@ -271,14 +276,6 @@ def _target(panels: Panels) -> Plot | None:
     return plot_kinds.over_time(
         "target", title, f"{caption}; means over repeats.", drawn, "Rate (kbit/s)", OVER_REPEATS
     )
-
-
-def _targets(lines: list[FlowLine]) -> list[tuple[str, Band]]:
-    """The target bitrate of the only line, if it has one; of several lines they would hide each other."""
-    if len(lines) != 1:
-        return []
-    targets = [("target", band_of(line, rate.target_kbps)) for line in lines]
-    return [(label, band) for label, band in targets if band.at_s.size]
 
 
 def _stats_rate(panels: Panels) -> Plot | None:
@@ -418,7 +415,7 @@ RUN_PLOTS: dict[str, Maker] = {
 """The plots of a run by name, in the order of the page."""
 
 COMPARISON_PLOTS: dict[str, Maker] = {
-    "rate": _rate_of_runs,
+    "rate": partial(_rate, condition="; it is drawn only if all runs have the same"),
     "delay": _delay,
     "delay-distribution": _distribution,
     "frame-rate": _frame_rate,

@@ -20,11 +20,11 @@ from rtclab.phrases import names_in_words, repeats_in_words, tests_in_words
 from rtclab.report import imported, words
 from rtclab.report.differences import scenario_differences
 from rtclab.report.flow_lines import main_flows
-from rtclab.report.page import render
+from rtclab.report.page import write_page
 from rtclab.report.plots import comparison_plots, run_plots
 from rtclab.report.verdict import findings, verdict
 from rtclab.report.words import flow_in_words
-from rtclab.trace import Run, window_in_words, write_text
+from rtclab.trace import Run, window_in_words
 
 WHOLE_RUN = "whole run"
 FEW_FLOWS = 6
@@ -95,7 +95,8 @@ def write_report(
     flows = _in_order(run) if wanted is None else chosen_flows(wanted, run.flows)
     main = main_flows(run) if wanted is None else flows
     shown = flows[:MOST_FLOWS]
-    text = render(
+    return write_page(
+        page or run.path / "report.html",
         "report.html",
         run_plots(run, wanted),
         tied=True,
@@ -118,10 +119,6 @@ def write_report(
         metrics=METRICS.values(),
         streams=_streams(run, shown),
     )
-    page = page or run.path / "report.html"
-    page.parent.mkdir(parents=True, exist_ok=True)
-    write_text(page, text)
-    return page
 
 
 def run_verdict(run: Run, measured: pl.DataFrame) -> str:
@@ -163,7 +160,8 @@ def write_comparison(
     whole = [""] if wanted is None else []
     window = next(iter(alone.values())).window
     conditions = compared["condition"].unique(maintain_order=True).to_list() or [""]
-    text = render(
+    return write_page(
+        out,
         "comparison.html",
         comparison_plots(alone, wanted) if drawn else [],
         tied=True,
@@ -189,9 +187,6 @@ def write_comparison(
         margin=MARGIN_PERCENT,
         repeats_in_words=repeats_in_words,
     )
-    out.parent.mkdir(parents=True, exist_ok=True)
-    write_text(out, text)
-    return out
 
 
 def _side(label: str, runs: Sequence[Run], sentence: str) -> dict[str, Any]:

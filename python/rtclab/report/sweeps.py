@@ -13,11 +13,11 @@ from rtclab.errors import BadInput
 from rtclab.experiment.fields import Field
 from rtclab.experiment.flows import Flows
 from rtclab.metrics import METRICS, Metric, essentials
-from rtclab.report.page import render
+from rtclab.report.page import write_page
 from rtclab.report.plot import Plot
 from rtclab.report.sweep_plots import MAX_LINES, sweep_plot
 from rtclab.report.words import flow_in_words, versions
-from rtclab.trace import OpenWindow, Run, window_in_words, write_text
+from rtclab.trace import OpenWindow, Run, window_in_words
 
 MAX_ROWS = 200
 """Maximum number of rows in the table of points. The store has all rows."""
@@ -94,7 +94,8 @@ def write_sweep_report(results: Swept, summary: pl.DataFrame, chosen: Chosen | N
     lines = _lines(essential, [field.name for field in results.varied], metrics)
     failures = results.failures()
     failed = failures.head(MAX_FAILURES).iter_rows(named=True)
-    text = render(
+    return write_page(
+        results.path / f"report{results.page_suffix}.html",
         "sweep.html",
         sweep_plots(results, summary, chosen),
         name=results.name,
@@ -110,13 +111,10 @@ def write_sweep_report(results: Swept, summary: pl.DataFrame, chosen: Chosen | N
         failures=[(row["condition"], row["repeat"], row["reason"]) for row in failed],
         more_failures=max(failures.height - MAX_FAILURES, 0),
     )
-    page = results.path / f"report{results.page_suffix}.html"
-    write_text(page, text)
-    return page
 
 
 def sweep_plots(results: Swept, summary: pl.DataFrame, chosen: Chosen) -> list[Plot]:
-    """The plots of the report."""
+    """The plots of the chosen or the essential metrics, in the order of the report."""
     names = [metric.name for metric in _essential(summary, chosen)[1]]
     rows = _of_flows(results, results.metrics(metrics=names), chosen)
     return [

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence, Set
-from dataclasses import dataclass, field
+from dataclasses import KW_ONLY, dataclass, field
 from statistics import fmean
 
 import numpy as np
@@ -68,6 +68,7 @@ class Findings:
     """
 
     means: Mapping[tuple[str, str], float]
+    _: KW_ONLY
     media: Sequence[str] = ()
     tcp: Sequence[str] = ()
     others: Sequence[str] = ()
@@ -128,21 +129,21 @@ def findings(run: Run, means: Mapping[tuple[str, str], float]) -> Findings:
     capacities = _capacities(run, media or tcp or others)
     return Findings(
         means,
-        media,
-        tcp,
-        others,
-        {name: flow.receiver for name, flow in flows.items()},
-        {name: flow.sender for name, flow in flows.items()},
-        _common_capacity(capacities),
-        len(capacities) > 1,
-        _together(run, tcp),
-        run.planned,
-        len(failed),
-        run.unfinished,
-        reasons[0].partition("\n")[0] if reasons else "",
-        {flow for trace in run.traces for flow in media if is_watched(trace, flow)},
-        Counter(flow for trace in run.traces for flow in media if saw_nothing(trace, flow)),
-        Counter(flow for trace in run.traces for flow in between if never_connected(trace, flow)),
+        media=media,
+        tcp=tcp,
+        others=others,
+        receivers={name: flow.receiver for name, flow in flows.items()},
+        senders={name: flow.sender for name, flow in flows.items()},
+        capacity=_common_capacity(capacities),
+        capacities_differ=len(capacities) > 1,
+        tcp_together=_together(run, tcp),
+        repeats=run.planned,
+        failed=len(failed),
+        unfinished=run.unfinished,
+        reason=reasons[0].partition("\n")[0] if reasons else "",
+        watched={flow for trace in run.traces for flow in media if is_watched(trace, flow)},
+        unseen=Counter(flow for trace in run.traces for flow in media if saw_nothing(trace, flow)),
+        apart=Counter(flow for trace in run.traces for flow in between if never_connected(trace, flow)),
     )
 
 

@@ -12,12 +12,11 @@ import polars as pl
 
 from rtclab.metrics import media_flows
 from rtclab.phrases import decimals, field_trials, names_in_words, path_in_words, value_in_words
-from rtclab.scenario.ignored import ignored_fields
+from rtclab.scenario.ignored import LIVE, SIM, ignored_fields
 from rtclab.scenario.rate_traces import doubts
 from rtclab.trace import NS_PER_MS, Machine, Run, Trace, Used
 
 MISSING = "–"
-SIM, LIVE = "sim", "live"
 LOGGED_BY = {"SCReAM": {"ref_window_bytes"}, "goog-cc": {"delay_based_bps", "loss_ratio"}}
 """By congestion control of a browser, values that its event log has only if it ran."""
 FEEDBACK = {"transport-wide": "transport_wide_packets", "RFC 8888": "rfc8888_packets"}
@@ -60,11 +59,6 @@ def flow_in_words(flow: str) -> str:
 def calls_of(run: Run) -> str:
     """One sentence on the calls and the cross traffic of a run."""
     return _imported_calls(run.traces) if run.backend in IMPORTED else calls(run.scenario)
-
-
-def network_of(run: Run) -> list[tuple[str, str]]:
-    """As :func:`network`; the network of a log or a capture is unknown."""
-    return [] if run.backend in IMPORTED else network(run.scenario)
 
 
 def calls(scenario: Mapping[str, Any]) -> str:
@@ -163,6 +157,11 @@ def _names(names: Sequence[str]) -> str:
     return names_in_words(names, MOST_NAMES)
 
 
+def network_of(run: Run) -> list[tuple[str, str]]:
+    """As :func:`network`; none for a log or a capture, whose network is unknown."""
+    return [] if run.backend in IMPORTED else network(run.scenario)
+
+
 def network(scenario: Mapping[str, Any]) -> list[tuple[str, str]]:
     """The paths of a scenario, which is given as JSON values: pairs of names and a description.
 
@@ -253,10 +252,16 @@ def controls(run: Run) -> list[tuple[str, str]]:
     recorded, wire = _recorded_values(run.traces), _wire(run.traces)
     trials = "; ".join(f"{given} ({_names(names)})" for given, names in _trials(run).items())
     ecn = {name: _ecn(values) for name, values in recorded.items() if "rfc8888_packets" in values}
-    used = {name: _control(values) for name, values in recorded.items()}
+    used = {
+        name: " and ".join(control for control, names in LOGGED_BY.items() if names & values.keys())
+        for name, values in recorded.items()
+    }
     unknown = "not recorded" if run.backend == LIVE else ""
     # The wire shows what the receiver sent; of a relayed flow only the event log of the sender knows it.
-    feedback = {name: _feedback(values) for name, values in recorded.items()}
+    feedback = {
+        name: " and ".join(kind for kind, counted in FEEDBACK.items() if counted in values)
+        for name, values in recorded.items()
+    }
     feedback |= {name: seen for name, (kinds, _) in wire.items() if (seen := _kinds(kinds))}
     return [
         ("Congestion control", _of_each({name: control or unknown for name, control in used.items()})),
@@ -356,17 +361,6 @@ def _recorded_values(traces: Sequence[Trace]) -> dict[str, dict[str, float]]:
                 if participant == sender:
                     of_sender[name] = of_sender.get(name, 0.0) + value
     return found
-
-
-def _control(recorded: Mapping[str, float]) -> str:
-    """The congestion control whose values a browser's event log has; empty if there is no log."""
-    used = [control for control, names in LOGGED_BY.items() if names & recorded.keys()]
-    return " and ".join(used)
-
-
-def _feedback(recorded: Mapping[str, float]) -> str:
-    used = [kind for kind, name in FEEDBACK.items() if name in recorded]
-    return " and ".join(used)
 
 
 def _ecn(recorded: Mapping[str, float]) -> str:

@@ -15,7 +15,7 @@ from pydantic import (
 )
 
 from rtclab.errors import FieldError
-from rtclab.scenario.table import CONSTANT, Table, hint_for, one_of
+from rtclab.scenario.table import CONSTANT, Table, check_positive, hint_for, one_of
 from rtclab.scenario.toml_text import toml_text
 from rtclab.scenario.units import Duration, Probability, QueueLimit, Size
 
@@ -122,7 +122,7 @@ class Pie(Table):
 
     @model_validator(mode="after")
     def _is_possible(self) -> Self:
-        _check_positive(self, "target", "update")
+        check_positive(self, "target", "update")
         return self
 
 
@@ -176,7 +176,7 @@ class DualPi2(Table):
 
     @model_validator(mode="after")
     def _is_possible(self) -> Self:
-        _check_positive(self, "target", "update")
+        check_positive(self, "target", "update")
         if self.step_max < self.step_min:
             raise FieldError(
                 f"`{self.step_max}` is below step_min = `{self.step_min}`",
@@ -269,16 +269,10 @@ def native_aqm(queue: QueueLimit | Discipline | None) -> dict[str, object] | Non
 
 
 def _check_times(table: Codel | FqCodel) -> None:
-    _check_positive(table, "target", "interval")
+    check_positive(table, "target", "interval")
     if table.target > table.interval:
         raise FieldError(
             f"`{table.target}` is above interval = `{table.interval}`",
             hint="a target is 5 to 10 % of the interval (RFC 8289, section 3.2)",
             key="target",
         )
-
-
-def _check_positive(table: Table, *keys: str) -> None:
-    for key in keys:
-        if not getattr(table, key).ns:
-            raise FieldError(f"must be positive; got `{getattr(table, key)}`", key=key)

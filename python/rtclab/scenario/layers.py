@@ -149,15 +149,6 @@ def is_profile(data: dict[str, Any]) -> bool:
     return "name" not in data
 
 
-def read(file: Path, origin: str) -> Layered:
-    """Reads a file and the profiles that it extends. ``origin`` is the file's name in errors.
-
-    Raises:
-        ScenarioError: a file cannot be read, is missing, or extends itself.
-    """
-    return _read(file, origin, above=())
-
-
 def parsed(file: Path, origin: str) -> dict[str, Any]:
     """The data of one TOML file.
 
@@ -174,7 +165,17 @@ def parsed(file: Path, origin: str) -> dict[str, Any]:
         raise ScenarioError(origin, [Problem("", f"cannot be read: {reason}")]) from None
 
 
-def _read(file: Path, origin: str, above: tuple[Path, ...]) -> Layered:
+def read(file: Path, origin: str, above: tuple[Path, ...] = ()) -> Layered:
+    """Reads a file and the profiles that it extends.
+
+    Args:
+        file: the file.
+        origin: its name in errors.
+        above: the files that extend it.
+
+    Raises:
+        ScenarioError: a file cannot be read, is missing, or extends itself.
+    """
     data = _without_short_forms(located(parsed(file, origin), file.parent), origin)
     extended = data.pop(EXTENDS, None)
     if extended is None:
@@ -188,7 +189,7 @@ def _read(file: Path, origin: str, above: tuple[Path, ...]) -> Layered:
     profile, its_origin = _extended(extended, file, origin)
     if profile.resolve() in (*above, file.resolve()):
         raise _wrong(origin, f"`{extended}` extends this file in turn; expected no cycle")
-    below = _read(profile, its_origin, (*above, file.resolve()))
+    below = read(profile, its_origin, (*above, file.resolve()))
     whole, owners = merged(below.data, below.owners, data, origin)
     return Layered(whole, owners, origin, (file, *below.files))
 

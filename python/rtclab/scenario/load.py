@@ -92,6 +92,22 @@ def as_time(time: str | float | None) -> str | None:
     return f"{time:.9f}".rstrip("0").rstrip(".") + " s"
 
 
+def shipped_or_in(directory: Path, name: str) -> str | Path:
+    """The name of a shipped scenario, or else the file of that name in a directory.
+
+    Raises:
+        BadInput: there is neither.
+    """
+    if name in shipped():
+        return name
+    if (directory / name).is_file():
+        return directory / name
+    raise BadInput(
+        f"no scenario `{name}`: neither a shipped scenario nor a file in `{directory}`",
+        hint=closest(name, shipped()) or "`rtclab list` shows the shipped scenarios",
+    )
+
+
 def _find(name_or_path: str | Path) -> tuple[Path, str]:
     text = str(name_or_path)
     if file := shipped_file(text):

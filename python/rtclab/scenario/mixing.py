@@ -8,7 +8,7 @@ from dataclasses import replace
 from rtclab.errors import FieldError
 from rtclab.scenario.model import ScenarioTables
 from rtclab.scenario.own_control import OwnControl
-from rtclab.scenario.participant import Audio, CongestionControl, Host, Server, Video
+from rtclab.scenario.participant import Audio, CongestionControl, Server, Video
 
 MIXING = "mixing-mcu"
 """Kind of the calls whose servers mix."""
@@ -27,13 +27,13 @@ def mixers(scenario: ScenarioTables) -> list[str]:
 def forwarders(scenario: ScenarioTables) -> dict[str, CongestionControl]:
     """The congestion controls of the SFUs that have one."""
     servers = (name for call in scenario.calls if call.kind == SFU for name in call.homes)
-    controls = {name: _server(scenario, name).congestion_control for name in servers}
+    controls = {name: server_of(scenario, name).congestion_control for name in servers}
     return {name: control for name, control in controls.items() if control is not None}
 
 
 def composition(scenario: ScenarioTables, server: str) -> Video | None:
     """The pictures that a server composes, at regular times; ``None`` if it gets none or sends none."""
-    own = _server(scenario, server).video
+    own = server_of(scenario, server).video
     if own is False or not any(scenario.video_of(name) for name in senders(scenario, server)):
         return None
     video = own or scenario.video or Video()  # type: ignore[call-arg]  # the rates have defaults
@@ -42,7 +42,7 @@ def composition(scenario: ScenarioTables, server: str) -> Video | None:
 
 def mixed_audio(scenario: ScenarioTables, server: str) -> Audio | None:
     """The sound that a server mixes; ``None`` if it gets none or sends none."""
-    own = _server(scenario, server).audio
+    own = server_of(scenario, server).audio
     if own is False or not any(scenario.audio_of(name) for name in senders(scenario, server)):
         return None
     return own or scenario.audio or Audio()
@@ -60,7 +60,7 @@ def _senders(scenario: ScenarioTables) -> Iterator[tuple[str, str, CongestionCon
         place = table if own.congestion_control is None else f"participants.{name}.{table}"
         yield name, place, scenario.congestion_control_of(name)
     for name in mixers(scenario):
-        place = table if _server(scenario, name).congestion_control is None else f"servers.{name}.{table}"
+        place = table if server_of(scenario, name).congestion_control is None else f"servers.{name}.{table}"
         yield name, place, congestion_control_of(scenario, name)
     for name, control in forwarders(scenario).items():
         yield name, f"servers.{name}.{table}", control
@@ -80,17 +80,7 @@ def owned_controls(scenario: ScenarioTables) -> list[OwnControl]:
 
 def congestion_control_of(scenario: ScenarioTables, server: str) -> CongestionControl:
     """The congestion control that a server uses for sending."""
-    return _server(scenario, server).congestion_control or scenario.congestion_control
-
-
-def host_of(scenario: ScenarioTables, server: str) -> Host | None:
-    """The machine of a server, ``None`` if encoding and decoding take no time."""
-    return _server(scenario, server).host
-
-
-def kind_of(scenario: ScenarioTables, server: str) -> str:
-    """The kind of a server in live calls, such as ``janus``."""
-    return _server(scenario, server).kind
+    return server_of(scenario, server).congestion_control or scenario.congestion_control
 
 
 def errors(scenario: ScenarioTables) -> list[FieldError]:
@@ -106,12 +96,12 @@ def errors(scenario: ScenarioTables) -> list[FieldError]:
             message = f"{name} sends no media; expected a call of kind `{SFU}` or `{MIXING}` with this server"
             found.append(FieldError(message, key=f"servers.{name}.congestion_control"))
     for name in mixing:
-        if _server(scenario, name).video is False and _server(scenario, name).audio is False:
+        if server_of(scenario, name).video is False and server_of(scenario, name).audio is False:
             message = f"{name} has neither video nor audio; expected one of them, which it mixes"
             found.append(FieldError(message, key=f"servers.{name}.video"))
         sending = senders(scenario, name)
         for key, of in (("video", scenario.video_of), ("audio", scenario.audio_of)):
-            if getattr(_server(scenario, name), key) and not any(map(of, sending)):
+            if getattr(server_of(scenario, name), key) and not any(map(of, sending)):
                 message = f"nobody sends {key} to {name}; expected a participant who does"
                 found.append(FieldError(message, key=f"servers.{name}.{key}"))
     for index, call in enumerate(scenario.calls):
@@ -122,7 +112,8 @@ def errors(scenario: ScenarioTables) -> list[FieldError]:
     return found
 
 
-def _server(scenario: ScenarioTables, name: str) -> Server:
+def server_of(scenario: ScenarioTables, name: str) -> Server:
+    """The table of a server; one with all defaults if the scenario has none, as for ``core``."""
     return scenario.servers.get(name, Server())
 
 

@@ -29,7 +29,7 @@ from rtclab.scenario.participant import (
     inherit,
 )
 from rtclab.scenario.path import PathSpec
-from rtclab.scenario.table import Table, closest
+from rtclab.scenario.table import Table, check_positive, closest
 from rtclab.scenario.traffic import Traffic
 from rtclab.scenario.units import Duration
 
@@ -150,14 +150,17 @@ class ScenarioTables(Table):
 
     @model_validator(mode="after")
     def _makes_sense(self) -> Self:
-        if not self.duration.ns:
-            raise FieldError(f"must be positive; got `{self.duration}`", key="duration")
+        check_positive(self, "duration")
         # Checked first, because other checks look at every pair of nodes.
         if errors := self._size_errors():
             raise FieldErrors(errors)
         errors = [
             *self._name_errors(),
-            *self._call_errors(),
+            *(
+                error
+                for index, call in enumerate(self.calls)
+                for error in self._errors_of(call, f"calls.{index}")
+            ),
             *self._route_errors(),
             *self._traffic_errors(),
         ]
@@ -196,13 +199,6 @@ class ScenarioTables(Table):
                 if self.internet and INTERNET in getattr(self, table)
             ]
         )
-
-    def _call_errors(self) -> list[FieldError]:
-        return [
-            error
-            for index, call in enumerate(self.calls)
-            for error in self._errors_of(call, f"calls.{index}")
-        ]
 
     def _errors_of(self, call: Call, key: str) -> list[FieldError]:
         names = call.participants

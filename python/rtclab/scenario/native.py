@@ -11,7 +11,7 @@ from rtclab.scenario.model import ScenarioTables
 from rtclab.scenario.network import Routes, paths
 from rtclab.scenario.participant import Audio, CongestionControl, Host, Video
 from rtclab.scenario.path import PathSpec
-from rtclab.scenario.topology import Connection, connections, flow_names
+from rtclab.scenario.topology import Connection, named_connections
 
 
 def native_network(scenario: ScenarioTables) -> dict[str, object]:
@@ -30,7 +30,6 @@ def native_network(scenario: ScenarioTables) -> dict[str, object]:
 
 def native_scenario(scenario: ScenarioTables, *, seed: int) -> dict[str, object]:
     """The configuration of ``rtclab._native.simulate``."""
-    joined = connections(scenario)
     return {
         "duration_ns": scenario.duration.ns,
         "seed": seed,
@@ -57,7 +56,7 @@ def native_scenario(scenario: ScenarioTables, *, seed: int) -> dict[str, object]
                 "conference": connection.call if connection.mixing else None,
                 "server": _native_server(scenario, connection),
             }
-            for connection, names in zip(joined, flow_names(joined), strict=True)
+            for connection, names in named_connections(scenario)
         ],
         "traffic": [table.native(name, scenario.duration) for name, table in scenario.traffic.items()],
     }
@@ -68,7 +67,7 @@ def _native_server(scenario: ScenarioTables, connection: Connection) -> str | No
     if scenario.calls[connection.call].kind != mixing.SFU:
         return None
     server = connection.b if connection.forwards is None else connection.a
-    return "janus" if mixing.kind_of(scenario, server) == "janus" else "str0m"
+    return "janus" if mixing.server_of(scenario, server).kind == "janus" else "str0m"
 
 
 def _native_host(host: Host) -> dict[str, object]:
@@ -107,7 +106,7 @@ def _native_mixer(scenario: ScenarioTables, name: str) -> dict[str, object]:
         mixing.composition(scenario, name),
         mixing.mixed_audio(scenario, name),
         mixing.congestion_control_of(scenario, name),
-        mixing.host_of(scenario, name),
+        mixing.server_of(scenario, name).host,
     )
 
 

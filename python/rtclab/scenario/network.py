@@ -16,7 +16,7 @@ from rtclab.scenario.path import (
     DelaySteps,
     PathSpec,
 )
-from rtclab.scenario.topology import Flow, connections, flow_names
+from rtclab.scenario.topology import Flow, named_connections
 from rtclab.scenario.units import Bitrate, Duration
 
 SECOND_NS = 10**9
@@ -70,9 +70,8 @@ def route(scenario: ScenarioTables, sender: str, receiver: str) -> tuple[str, ..
 def flows(scenario: ScenarioTables) -> list[Flow]:
     """Both directions of every connection. Directions with the same name are one flow."""
     found: dict[str, Flow] = {}
-    joined = connections(scenario)
     routes = Routes(scenario)
-    for connection, (there, back) in zip(joined, flow_names(joined), strict=True):
+    for connection, (there, back) in named_connections(scenario):
         hops = connection.hops
         returning = hops[::-1] if connection.relay else (connection.b, connection.a)
         for name, ends, nodes in (
@@ -86,9 +85,8 @@ def flows(scenario: ScenarioTables) -> list[Flow]:
 
 def feedback_flows(scenario: ScenarioTables) -> list[str]:
     """The flows of calls over which nobody sends media, so that they carry feedback alone."""
-    joined = connections(scenario)
     carrying = set()
-    for connection, (there, back) in zip(joined, flow_names(joined), strict=True):
+    for connection, (there, back) in named_connections(scenario):
         if _sends_media(scenario, connection.ends[0]):
             carrying.add(there)
         if not connection.one_way and _sends_media(scenario, connection.b):

@@ -87,7 +87,7 @@ class OwnControl:
 
     @property
     def text(self) -> str:
-        """Its name in a scenario."""
+        """The control's name in a scenario, with the path of its file."""
         return f"{self.file}:{self.name}" if self.kind == "class" else f"{self.kind}:{self.file}"
 
     @property

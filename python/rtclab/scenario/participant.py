@@ -14,7 +14,7 @@ from rtclab.scenario.merge import DEFAULT_CONTROL, over
 from rtclab.scenario.own_control import OwnControl
 from rtclab.scenario.own_page import Directory, PageAddress, Port, ScriptFile, Step, absolute, with_directory
 from rtclab.scenario.path import PathSpec
-from rtclab.scenario.table import Table
+from rtclab.scenario.table import Table, check_goes_forward, check_positive
 from rtclab.scenario.toml_text import toml_text
 from rtclab.scenario.units import Bitrate, Duration, PixelRate, Ratio
 from rtclab.scenario.whip import Token, Url
@@ -195,8 +195,7 @@ class Variation(Table):
 
     @model_validator(mode="after")
     def _not_zero(self) -> Self:
-        if not self.correlation.ns:
-            raise FieldError(f"must be positive; got `{self.correlation}`", key="correlation")
+        check_positive(self, "correlation")
         return self
 
 
@@ -224,12 +223,7 @@ class Host(Table):
 
     @model_validator(mode="after")
     def _not_zero(self) -> Self:
-        for key in ("encoder_capacity", "decoder_capacity"):
-            capacity: PixelRate | None = getattr(self, key)
-            if capacity is not None and not capacity.pixels_per_second:
-                raise FieldError(f"must be positive; got `{capacity}`", key=key)
-        if self.encoder_output is not None and not self.encoder_output.bps:
-            raise FieldError(f"must be positive; got `{self.encoder_output}`", key="encoder_output")
+        check_positive(self, "encoder_capacity", "decoder_capacity", "encoder_output")
         return self
 
 
@@ -300,8 +294,7 @@ class Pause(Table):
 
     @model_validator(mode="after")
     def _ends_after_it_began(self) -> Self:
-        if self.end <= self.start:
-            raise FieldError(f"`{self.end}` is not after start = `{self.start}`", key="end")
+        check_goes_forward(self)
         return self
 
 

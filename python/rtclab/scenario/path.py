@@ -19,7 +19,7 @@ from rtclab.scenario.aqm import Queue, limit_of, native_aqm
 from rtclab.scenario.files import FileName, text_of, with_file_read
 from rtclab.scenario.loss_trace import LossTrace, read_loss_trace
 from rtclab.scenario.rate_traces import IF_RATES, other_format
-from rtclab.scenario.table import CONSTANT, Table, hint_for, tag_of
+from rtclab.scenario.table import CONSTANT, Table, check_goes_forward, check_positive, hint_for, tag_of
 from rtclab.scenario.toml_text import read_value, split_at_commas
 from rtclab.scenario.units import Bitrate, Duration, Probability, Quantity, QueueLimit, Ratio
 from rtclab.scenario.wifi import Wifi
@@ -32,16 +32,20 @@ MOST_TOLD = 60  # characters of a line in an error
 SHORTEST_STEP = Duration(1_000_000)
 
 
-class CapacitySteps(Table):
+class _Steps(Table):
+    """A value that changes at given times, which are the first elements of ``steps``."""
+
+    @model_validator(mode="after")
+    def _in_order(self) -> Self:
+        _check_in_order([at for at, _ in getattr(self, "steps")])  # noqa: B009  # each kind has its own
+        return self
+
+
+class CapacitySteps(_Steps):
     """Capacity that changes at given times. The first rate also applies before its time."""
 
     steps: Annotated[list[tuple[Duration, Bitrate]], Field(min_length=1)]
     """Pairs of a time and the capacity from then on, in ascending order."""
-
-    @model_validator(mode="after")
-    def _in_order(self) -> Self:
-        _check_in_order([at for at, _ in self.steps])
-        return self
 
 
 def self_contained(data: Any, key: str = "") -> Any:
@@ -97,16 +101,11 @@ class CapacityTrace(Table):
         return self
 
 
-class DelaySteps(Table):
+class DelaySteps(_Steps):
     """One-way delay that changes at given times. The first delay also applies before its time."""
 
     steps: Annotated[list[tuple[Duration, Duration]], Field(min_length=1)]
     """Pairs of a time and the one-way delay from then on, in ascending order."""
-
-    @model_validator(mode="after")
-    def _in_order(self) -> Self:
-        _check_in_order([at for at, _ in self.steps])
-        return self
 
 
 class DelayRamp(Table):
@@ -125,8 +124,7 @@ class DelayRamp(Table):
 
     @model_validator(mode="after")
     def _goes_forward(self) -> Self:
-        if self.end <= self.start:
-            raise FieldError(f"`{self.end}` is not after start = `{self.start}`", key="end")
+        check_goes_forward(self)
         if self.ramp == "exponential" and not (self.from_delay.ns and self.to_delay.ns):
             raise FieldError(
                 "an exponential ramp cannot begin or end at zero delay", hint='use ramp = "linear"'
@@ -244,16 +242,11 @@ class GilbertElliott(Table):
     """Probability that a packet survives while the path is good."""
 
 
-class LossSteps(Table):
+class LossSteps(_Steps):
     """Independent loss that changes at given times. The first ratio also applies before its time."""
 
     steps: Annotated[list[tuple[Duration, Ratio]], Field(min_length=1)]
     """Pairs of a time and the loss ratio from then on, in ascending order."""
-
-    @model_validator(mode="after")
-    def _in_order(self) -> Self:
-        _check_in_order([at for at, _ in self.steps])
-        return self
 
 
 Capacity = Annotated[
@@ -388,10 +381,7 @@ class PathSpec(Table):
             )
         if isinstance(self.capacity, Bitrate) and self.capacity.bps == 0:
             raise FieldError("a constant capacity of 0 bit/s lets nothing through", key="capacity")
-        if self.tick is not None and not self.tick.ns:
-            raise FieldError(
-                f"must be positive; got `{self.tick}`", hint="write `none` for exact times", key="tick"
-            )
+        check_positive(self, "tick", hint="write `none` for exact times")
         return self
 
     @classmethod
@@ -424,8 +414,10 @@ class PathSpec(Table):
         return cls.read(table, origin)
 
     def native(self, name: str) -> dict[str, object]:
-        """The serde form of ``PathConfig``."""
+        """The path as JSON values for the simulator (serde form of ``PathConfig``)."""
         limit, aqm = limit_of(self.queue), native_aqm(self.queue)
+        later = self.loss.steps[1:] if isinstance(self.loss, LossSteps) else []
+        trace = self.loss if isinstance(self.loss, LossTrace) else None
         return {
             "name": name,
             "capacity": _native_capacity(self.capacity),
@@ -434,8 +426,8 @@ class PathSpec(Table):
             "delay": _native_delay(self.delay),
             "jitter": _native_jitter(self.jitter),
             "loss": _native_loss(self.loss),
-            "loss_steps": _native_loss_steps(self.loss),
-            "loss_trace": _native_loss_trace(self.loss),
+            "loss_steps": [[at.ns, _independent(ratio.value)] for at, ratio in later],
+            "loss_trace": {"runs": trace.runs, "start": trace.start} if trace else None,
             "loss_position": self.loss_position,
             "tick_ns": None if self.tick is None else self.tick.ns,
             "clock": self.clock
@@ -541,15 +533,6 @@ def _native_loss(loss: Ratio | BurstLoss | GilbertElliott | LossSteps | LossTrac
             return {"p": loss.p.value, "r": loss.r.value, "h": loss.h.value, "k": loss.k.value}
         case LossSteps(steps=steps):
             return _independent(steps[0][1].value)
-
-
-def _native_loss_steps(loss: object) -> list[object]:
-    steps = loss.steps[1:] if isinstance(loss, LossSteps) else []
-    return [[at.ns, _independent(ratio.value)] for at, ratio in steps]
-
-
-def _native_loss_trace(loss: object) -> object:
-    return {"runs": loss.runs, "start": loss.start} if isinstance(loss, LossTrace) else None
 
 
 def _independent(ratio: float) -> dict[str, float]:

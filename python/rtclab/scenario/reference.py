@@ -34,12 +34,12 @@ QUANTITIES: list[type[Quantity]] = [Duration, Bitrate, Size, Ratio, QueueLimit, 
 
 
 def plain(value: object) -> str:
-    """A value as text."""
+    """A value as plain text, where no markup is wanted."""
     return str(value)
 
 
 def unlinked(text: str, _table: type[Table]) -> str:
-    """The text alone."""
+    """The text without a link to the table."""
     return text
 
 
@@ -52,7 +52,7 @@ class Place:
     paths: list[str] = field(default_factory=list)
 
     def title(self, code: Code = plain) -> str:
-        """The heading."""
+        """The heading of the table in a reference: its first place, and its variant."""
         if not self.paths[0]:
             return "Top level"
         return code(self.paths[0]) + (f" with {code(self.variant)}" if self.variant else "")
@@ -172,5 +172,5 @@ def _bounds(metadata: list[Any]) -> str:
 
 
 def joined(path: str, key: str) -> str:
-    """The path of a key in a table."""
+    """The path of a key in the table with a path, which is empty for the top level."""
     return f"{path}.{key}" if path else key

@@ -88,6 +88,28 @@ class Table(BaseModel):
             raise ScenarioError(origin, problems) from None
 
 
+def check_goes_forward(table: Any) -> None:
+    """Checks that the ``end`` of a table is after its ``start``.
+
+    Raises:
+        FieldError: it is not.
+    """
+    if table.end <= table.start:
+        raise FieldError(f"`{table.end}` is not after start = `{table.start}`", key="end")
+
+
+def check_positive(table: Table, *keys: str, hint: str | None = None) -> None:
+    """Checks that quantities of a table are not zero, as far as they are given.
+
+    Raises:
+        FieldError: one is zero.
+    """
+    for key in keys:
+        quantity = getattr(table, key)
+        if quantity is not None and not quantity.amount:
+            raise FieldError(f"must be positive; got `{quantity}`", hint=hint, key=key)
+
+
 def tag_of(tables: dict[str, type[Table]]) -> Callable[[Any], str]:
     """Discriminator of a field that is either a plain quantity or one of several tables.
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from itertools import combinations
 
 from rtclab.scenario.call import Call
@@ -29,14 +29,8 @@ class Flow:
     call: int | None
 
     def as_dict(self) -> dict[str, object]:
-        """The flow as JSON values."""
-        return {
-            "name": self.name,
-            "sender": self.sender,
-            "receiver": self.receiver,
-            "paths": list(self.paths),
-            "call": self.call,
-        }
+        """The flow as JSON values, by the names of the fields."""
+        return asdict(self) | {"paths": list(self.paths)}
 
 
 @dataclass(frozen=True)
@@ -118,6 +112,12 @@ def flow_names(connections: list[Connection]) -> Iterator[tuple[str, str]]:
                 numbers[connection.call, name] = seen[name]
         there, back = (numbered(name, numbers[connection.call, name]) for name in names)
         yield there, back
+
+
+def named_connections(scenario: ScenarioTables) -> list[tuple[Connection, tuple[str, str]]]:
+    """The connections of every call, each with the names of its flows; see :func:`flow_names`."""
+    joined = connections(scenario)
+    return list(zip(joined, flow_names(joined), strict=True))
 
 
 def numbered(name: str, number: int) -> str:

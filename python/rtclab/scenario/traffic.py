@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import Field, model_validator
 
 from rtclab.errors import FieldError, FieldErrors
-from rtclab.scenario.table import Table, closest, one_of
+from rtclab.scenario.table import Table, check_positive, closest, one_of
 from rtclab.scenario.units import Bitrate, Duration, Size
 
 PACKET_SIZE = Size(1200)
@@ -42,12 +42,7 @@ class Objects(Table):
             raise FieldError(
                 f"`{self.min_size}` is not between 1 B and max_size = `{self.max_size}`", key="min_size"
             )
-        if not self.mean_idle.ns:
-            raise FieldError(
-                f"must be positive; got `{self.mean_idle}`",
-                key="mean_idle",
-                hint="leave out `objects` for an endless transfer",
-            )
+        check_positive(self, "mean_idle", hint="leave out `objects` for an endless transfer")
         return self
 
 

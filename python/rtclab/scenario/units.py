@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from decimal import Decimal
 from math import inf
 from typing import Any, ClassVar, Literal, Self
@@ -52,6 +52,15 @@ class Quantity:
     units: ClassVar[Mapping[str, Decimal]]
     spellings: ClassVar[Mapping[str, str]] = {}
     guesses: ClassVar[Sequence[tuple[float, Sequence[str]]]] = ()
+    largest: ClassVar[int] = _LARGEST
+
+    @property
+    def amount(self) -> Any:
+        """The number without its unit, in the unit that the name of its field says."""
+        return getattr(self, fields(self)[0].name)  # type: ignore[arg-type]  # each kind is a dataclass
+
+    def __str__(self) -> str:
+        return _in_largest_unit(self.amount, self.units)
 
     @classmethod
     def parse(cls, value: object) -> Self:
@@ -67,11 +76,13 @@ class Quantity:
 
     @classmethod
     def _of(cls, number: Decimal, unit: str) -> Self:
-        raise NotImplementedError
+        smallest = f"1 {next(iter(cls.units))}"
+        return cls(_whole(number, unit, cls.units, smallest, cls.largest))  # type: ignore[call-arg]
 
     @classmethod
     def _split(cls, value: object) -> tuple[Decimal, str]:
-        expected = _any_of(cls.units)
+        *others, last = cls.units
+        expected = f"{', '.join(others)} or {last}" if others else last
         if isinstance(value, bool) or not isinstance(value, str | int | float):
             raise FieldError(f"expected a {cls.noun} such as `{cls.example}`; got `{toml_text(value)}`")
         match = _NUMBER_AND_UNIT.fullmatch(str(value))
@@ -139,7 +150,7 @@ class Quantity:
 
 @dataclass(frozen=True, order=True)
 class Bitrate(Quantity):
-    """A bitrate in bit/s."""
+    """A bitrate in bit/s, written as ``1 Mbit/s``."""
 
     bps: int
 
@@ -156,15 +167,8 @@ class Bitrate(Quantity):
     guesses = ((50, ["Mbit/s"]), (50_000, ["kbit/s"]), (inf, ["bit/s"]))
 
     @classmethod
-    def _of(cls, number: Decimal, unit: str) -> Self:
-        return cls(_whole(number, unit, cls.units, "1 bit/s"))
-
-    @classmethod
     def _meant(cls, unit: str) -> list[str]:
         return [] if "B" in unit else super()._meant(unit)  # `MB/s` are bytes
-
-    def __str__(self) -> str:
-        return _in_largest_unit(self.bps, self.units)
 
 
 @dataclass(frozen=True, order=True)
@@ -178,10 +182,7 @@ class Duration(Quantity):
     units: ClassVar[Mapping[str, Decimal]] = _NS_PER
     spellings: ClassVar[Mapping[str, str]] = _TIME_SPELLINGS
     guesses = ((100_000, ["ms", "s"]), (inf, ["us", "ns"]))
-
-    @classmethod
-    def _of(cls, number: Decimal, unit: str) -> Self:
-        return cls(_whole(number, unit, cls.units, "1 ns", _LARGEST_NS))
+    largest = _LARGEST_NS
 
     @property
     def s(self) -> float:
@@ -213,13 +214,6 @@ class PixelRate(Quantity):
     }
     # 320x180 at 15 frame/s are 0.9 Mpixel/s, and 4K at 60 frame/s are 500.
     guesses = ((1000, ["Mpixel/s"]), (700_000, ["kpixel/s"]), (inf, ["pixel/s"]))
-
-    @classmethod
-    def _of(cls, number: Decimal, unit: str) -> Self:
-        return cls(_whole(number, unit, cls.units, "1 pixel/s"))
-
-    def __str__(self) -> str:
-        return _in_largest_unit(self.pixels_per_second, self.units)
 
 
 @dataclass(frozen=True, order=True)
@@ -270,7 +264,7 @@ class Probability(Ratio):
 
 @dataclass(frozen=True, order=True)
 class Size(Quantity):
-    """An amount of data in bytes."""
+    """An amount of data in bytes, written as ``30 kB``."""
 
     bytes: int
 
@@ -279,13 +273,6 @@ class Size(Quantity):
     units: ClassVar[Mapping[str, Decimal]] = _BYTES_PER
     spellings: ClassVar[Mapping[str, str]] = _BYTES_SPELLINGS
     guesses = ((1000, ["B", "kB"]), (inf, ["B"]))
-
-    @classmethod
-    def _of(cls, number: Decimal, unit: str) -> Self:
-        return cls(_whole(number, unit, cls.units, "1 B"))
-
-    def __str__(self) -> str:
-        return _in_largest_unit(self.bytes, _BYTES_PER)
 
 
 @dataclass(frozen=True)
@@ -351,8 +338,3 @@ def _in_largest_unit(value: int, units: Mapping[str, Decimal]) -> str:
 
 def _plain(number: Decimal) -> str:
     return f"{number.normalize():f}"
-
-
-def _any_of(names: Mapping[str, Decimal]) -> str:
-    *others, last = names
-    return f"{', '.join(others)} or {last}" if others else last

@@ -6,8 +6,7 @@ from typing import Annotated, Literal, Self
 
 from pydantic import Discriminator, Field, Tag, model_validator
 
-from rtclab.errors import FieldError
-from rtclab.scenario.table import CONSTANT, Table, tag_of
+from rtclab.scenario.table import CONSTANT, Table, check_positive, tag_of
 from rtclab.scenario.units import Bitrate, Duration, Probability
 
 # dot11ShortRetryLimit, IEEE 802.11-2012, annex C: the default of access points.
@@ -26,12 +25,11 @@ class Radio(Table):
 
     @model_validator(mode="after")
     def _sends(self) -> Self:
-        if not self.rate.bps:
-            raise FieldError(f"must be positive; got `{self.rate}`", key="rate")
+        check_positive(self, "rate")
         return self
 
     def native(self) -> dict[str, object]:
-        """The serde form of ``Radio``."""
+        """The channel as JSON values for the simulator (serde form of ``Radio``)."""
         return {"bps": self.rate.bps, "error": self.error.value}
 
 
@@ -52,13 +50,7 @@ class Fading(Table):
 
     @model_validator(mode="after")
     def _both_last(self) -> Self:
-        for key in ("mean_good", "mean_fade"):
-            if not getattr(self, key).ns:
-                raise FieldError(
-                    f"must be positive; got `{getattr(self, key)}`",
-                    hint="leave out `fade` if there is none",
-                    key=key,
-                )
+        check_positive(self, "mean_good", "mean_fade", hint="leave out `fade` if there is none")
         return self
 
 
@@ -106,7 +98,7 @@ class Wifi(Table):
     15, and a packet is retried only as long as the channel keeps pace with the rate that is offered to it."""
 
     def native(self) -> dict[str, object]:
-        """The serde form of ``Wifi``."""
+        """The hop as JSON values for the simulator (serde form of ``Wifi``)."""
         fading = self.fading if isinstance(self.fading, Fading) else FADINGS[self.fading]
         named = {"auto": DEFAULT_ATTEMPTS, "adaptive": MOST_ADAPTIVE_ATTEMPTS}
         return {

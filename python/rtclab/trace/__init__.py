@@ -34,11 +34,13 @@ from rtclab.trace.sums import (
     with_fec,
     without_fec,
 )
-from rtclab.trace.times import NS_PER_MS, NS_PER_S, WHOLE_SECOND
+from rtclab.trace.times import BITS_PER_BYTE, KBIT_PER_BYTE, NS_PER_MS, NS_PER_S, WHOLE_SECOND
 from rtclab.trace.trace import MANIFEST, Trace, rows_by, rows_within
 from rtclab.trace.window import OpenWindow, Window, closed, window_in_names, window_in_words
 
 __all__ = [
+    "BITS_PER_BYTE",
+    "KBIT_PER_BYTE",
     "LOCK_FILE",
     "MANIFEST",
     "NS_PER_MS",

@@ -45,7 +45,7 @@ class Run:
 
     @property
     def finished(self) -> int:
-        """Number of finished repeats."""
+        """Number of repeats that finished, out of ``planned``."""
         return sum(entry.status == "finished" for entry in self.repeats)
 
     @property

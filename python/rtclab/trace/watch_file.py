@@ -53,7 +53,7 @@ class _OfRepeat(_Line):
 
 
 class RepeatLine(_OfRepeat):
-    """A repeat begins."""
+    """A repeat begins; earlier lines about it no longer count."""
 
     what: Literal["repeat"]
     attempt: Count
@@ -81,7 +81,7 @@ class PointsLine(_OfRepeat):
 
 
 class OutcomeLine(_OfRepeat):
-    """A repeat has ended."""
+    """A repeat has ended, with its status and the reason if it failed."""
 
     what: Literal["outcome"]
     status: Status

@@ -281,14 +281,12 @@ pub trait Controller: Send {
     fn poll_timeout(&self) -> Option<Time> {
         None
     }
-    /// The first of its timeouts that can change the decision or want a probe, if nothing else happens before it.
-    ///
-    /// A sender may pass over the timeouts before, whatever its own state is then, if it calls
-    /// [`Controller::catch_up`] before every other method.
-    fn next_effect(&mut self) -> Option<Time> {
+    /// The first of its timeouts that is not [silent](crate#silent-timeouts), if nothing else happens before it: that can
+    /// change the decision or want a probe. A sender may skip the timeouts before, whatever its own state is then.
+    fn skip_until(&mut self) -> Option<Time> {
         self.poll_timeout()
     }
-    /// Makes up for the timeouts before `now` that came before [`Controller::next_effect`].
+    /// Makes up for the timeouts before `now` that were skipped.
     fn catch_up(&mut self, _now: Time) {}
     /// A probe to send now.
     fn poll_probe(&mut self) -> Option<Probe> {

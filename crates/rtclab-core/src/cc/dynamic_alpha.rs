@@ -13,7 +13,7 @@ use super::receive_side::dynamic_alpha::{Divisor, DynamicAlpha};
 use super::receive_side::increase::IncreaseLaw;
 use super::receive_side::kalman::KalmanConfig;
 use super::receive_side::rate_control::{BETA, DecreaseLaw, NEAR_BETA, RateControlConfig};
-use super::receive_side::{Clock, ReceiveSide, ReceiveSideConfig, Updates};
+use super::receive_side::{GroupingClock, ReceiveSide, ReceiveSideConfig, Updates};
 use super::rrtcc_2013::{DETECTOR_2013, KALMAN_2013, RATE_CONTROL_2013};
 use crate::units::Time;
 
@@ -28,7 +28,7 @@ const RATE_CONTROL_2015: RateControlConfig = RateControlConfig {
 };
 
 const RECEIVER_2015: ReceiveSideConfig = ReceiveSideConfig {
-    clock: Clock::SendTimes,
+    clock: GroupingClock::SendTimes,
     kalman: Some(KALMAN_2015),
     detector: DETECTOR_2013,
     rate_control: RATE_CONTROL_2015,

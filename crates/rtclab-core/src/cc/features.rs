@@ -48,7 +48,7 @@ impl Arrival {
 
 /// Sums over the arrivals of a window.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct Window {
+pub struct ArrivalWindow {
     /// Packets that arrived.
     pub packets: u64,
     /// Their bytes.
@@ -68,7 +68,7 @@ pub struct Window {
     gaps_squared: f64,
 }
 
-impl Window {
+impl ArrivalWindow {
     /// Adds an arrival that is not earlier than the last one.
     fn add(&mut self, arrival: &Arrival) {
         let delay = arrival.delay_ns();
@@ -169,8 +169,8 @@ impl Features {
     }
 
     /// Sums over these arrivals.
-    pub fn window(&self, begin: Time, end: Time) -> Window {
-        let mut window = Window::default();
+    pub fn window(&self, begin: Time, end: Time) -> ArrivalWindow {
+        let mut window = ArrivalWindow::default();
         self.within(begin, end).for_each(|arrival| window.add(arrival));
         window
     }
@@ -200,7 +200,7 @@ impl Features {
     /// What is unknown or a division by zero is 0. Source: microsoft/RL4BandwidthEstimationChallenge at fcf857c. It does not
     /// say that the newest window comes first; two participants' code reads it so.
     pub fn bwe2024(&self, now: Time, out: &mut [f32]) {
-        let mut windows = [[Window::default(); WINDOWS]; 2];
+        let mut windows = [[ArrivalWindow::default(); WINDOWS]; 2];
         for arrival in &self.arrivals {
             let Some(age) = now.0.checked_sub(arrival.received.0) else { continue };
             for (windows, length) in windows.iter_mut().zip([SHORT, LONG]) {

@@ -10,7 +10,7 @@ use super::receive_side::detector::{DetectorConfig, Threshold};
 use super::receive_side::increase::IncreaseLaw;
 use super::receive_side::kalman::KalmanConfig;
 use super::receive_side::rate_control::{DecreaseLaw, Limit, RateControlConfig};
-use super::receive_side::{Clock, ReceiveSide, ReceiveSideConfig, Updates};
+use super::receive_side::{GroupingClock, ReceiveSide, ReceiveSideConfig, Updates};
 use crate::units::{Bitrate, Time};
 
 pub(crate) const KALMAN_2016: KalmanConfig = KalmanConfig {
@@ -44,7 +44,7 @@ pub(crate) const RATE_CONTROL_2016: RateControlConfig = RateControlConfig {
 };
 
 pub(crate) const RECEIVER_2016: ReceiveSideConfig = ReceiveSideConfig {
-    clock: Clock::SendTimes,
+    clock: GroupingClock::SendTimes,
     kalman: Some(KALMAN_2016),
     detector: DETECTOR_2016,
     rate_control: RATE_CONTROL_2016,

@@ -10,6 +10,7 @@ mod control;
 pub(crate) mod dynamic_alpha;
 mod external;
 pub mod features;
+mod feedback_figures;
 mod fixed;
 pub(crate) mod gcc_2016;
 pub(crate) mod goog_cc;
@@ -32,6 +33,7 @@ pub use control::{
     Probe, RateBounds, ReceivedPacket, SenderState, SentPacket,
 };
 pub use external::{DecisionRequest, External, ReportRow, SentRow, SummaryRow};
+pub use feedback_figures::{FeedbackFigures, FeedbackMeter};
 pub use fixed::Fixed;
 pub use goog_cc::GoogCc;
 pub(crate) use guarded::{Guarded, message_of};

@@ -10,7 +10,7 @@ use super::receive_side::detector::{DetectorConfig, Threshold};
 use super::receive_side::increase::IncreaseLaw;
 use super::receive_side::kalman::KalmanConfig;
 use super::receive_side::rate_control::{DecreaseLaw, Limit, RateControlConfig};
-use super::receive_side::{Clock, ReceiveSide, ReceiveSideConfig, Updates};
+use super::receive_side::{GroupingClock, ReceiveSide, ReceiveSideConfig, Updates};
 use crate::units::Time;
 
 pub(crate) const KALMAN_2013: KalmanConfig = KalmanConfig {
@@ -48,7 +48,7 @@ const RATE_CONTROL_THAT_HOLDS: RateControlConfig = RateControlConfig {
 };
 
 pub(crate) const RECEIVER_2013: ReceiveSideConfig = ReceiveSideConfig {
-    clock: Clock::Frames,
+    clock: GroupingClock::Frames,
     kalman: Some(KALMAN_2013),
     detector: DETECTOR_2013,
     rate_control: RATE_CONTROL_2013,

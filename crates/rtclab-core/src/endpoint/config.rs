@@ -73,7 +73,7 @@ pub struct StreamConfig {
     pub repair_ssrc: u32,
     /// What it carries.
     pub media: Media,
-    /// How losses are repaired; never [`Repair::Auto`]. Unused for audio.
+    /// How losses are repaired. Unused for audio.
     pub repair: Repair,
 }
 
@@ -131,7 +131,7 @@ impl Direction {
 
 /// How an end sends on what another end of its node receives.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Forwarding {
+pub enum ForwardingMode {
     /// At once, whatever its receiver reports, as Janus does by default. It has no statistics.
     AtOnce,
     /// As a sender of its own media would: its congestion control paces the packets, and probes. No encoder follows its

@@ -28,7 +28,7 @@ struct SharedStream {
 }
 
 /// A packet to be forwarded.
-pub struct Forwarded {
+pub struct FanOutPacket {
     pub(super) packet: Rtp,
     /// Its bytes of payload, before SRTP.
     pub(super) payload_bytes: u64,
@@ -96,7 +96,7 @@ impl FanOut {
 
     /// Takes a packet that has arrived; returns what is to be forwarded: neither padding on a retransmission stream nor
     /// streams that nobody has described. Padding on a stream of sound has a number between the packets of sound.
-    pub fn take(&mut self, now: Time, packet: &Rtp) -> Option<Forwarded> {
+    pub fn take(&mut self, now: Time, packet: &Rtp) -> Option<FanOutPacket> {
         let ssrc = packet.header.ssrc;
         let of = |stream: &SharedStream| {
             let StreamConfig { ssrc: media, repair_ssrc, .. } = stream.config;
@@ -117,7 +117,7 @@ impl FanOut {
             }
         }
         let payload_bytes = packet.payload_bytes();
-        Some(Forwarded { packet, payload_bytes, stream: index, known, repairs })
+        Some(FanOutPacket { packet, payload_bytes, stream: index, known, repairs })
     }
 
     /// The packet with this number on the media stream with this SSRC, if it is kept, and the index of the stream.

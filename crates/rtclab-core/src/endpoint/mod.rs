@@ -20,7 +20,7 @@ mod translator;
 mod turn;
 
 use crate::cc::{ControlError, Decision, Halves};
-use crate::packet::{Address, Content, Datagram, Past, Signal, Transmit};
+use crate::packet::{Address, Content, Datagram, Past, Rtp, Signal, Transmit};
 use crate::rtp::rtcp::NtpTime;
 use crate::units::Time;
 use inbound::ReceivingHalf;
@@ -32,11 +32,11 @@ use setup::{Setup, Step};
 use std::collections::VecDeque;
 
 pub use config::{
-    Addresses, AudioConfig, Direction, Forwarding, Media, Negotiation, Pause, ServerKind,
+    Addresses, AudioConfig, Direction, ForwardingMode, Media, Negotiation, Pause, ServerKind,
     ServerSetup, Session, StreamConfig,
 };
 pub use event::EndpointEvent;
-pub use fan_out::{FanOut, Forwarded};
+pub use fan_out::{FanOut, FanOutPacket};
 pub use statistics::{
     CandidatePair, CandidatePairColumns, InboundRtp, InboundRtpColumns, OutboundRtp,
     OutboundRtpColumns, RemoteInboundRtp, RemoteInboundRtpColumns, Statistics,
@@ -72,7 +72,7 @@ pub struct PeerConfig {
     /// What the far end sends. Feedback and RTCP are as the far end's stack wants them.
     pub receives: Direction,
     /// How it forwards what it sends; `None` if it sends its own media.
-    pub forwards: Option<Forwarding>,
+    pub forwards: Option<ForwardingMode>,
     /// Whether it plays what it receives; a server only gives feedback on it.
     pub plays: bool,
     /// Whether encoding takes time. If so, the driver decides how long; see [`EndpointEvent::EncodeRequested`].
@@ -234,7 +234,19 @@ impl Peer {
         if self.left || now >= self.config.session.end {
             return;
         }
-        let result = self.on_datagram(now, from, datagram);
+        self.counters.received(datagram.size);
+        let result = match &datagram.content {
+            // Media is the most that comes, and changes nothing for the sending half.
+            Content::Rtp(packet) if self.decrypts() => match self.on_rtp(now, datagram, packet) {
+                Ok(()) => return,
+                failed => failed,
+            },
+            Content::Rtcp(rtcp) if self.decrypts() => self.on_rtcp(now, rtcp),
+            content => {
+                self.setup.on_content(now, from, content, &mut self.outbox);
+                self.after_setup(now)
+            }
+        };
         self.finish(now, result);
     }
 
@@ -250,7 +262,6 @@ impl Peer {
             return;
         }
         let result = self.sender.handle_decision(now, decision);
-        self.timers.sender = self.sender.poll_timeout();
         self.finish(now, result);
     }
 
@@ -289,12 +300,11 @@ impl Peer {
     }
 
     /// Sends on media of another end of this node, with what happened to it since its sender sent it.
-    pub fn forward(&mut self, now: Time, past: Past, forwarded: &Forwarded) {
+    pub fn forward(&mut self, now: Time, past: Past, forwarded: &FanOutPacket) {
         if self.left || now >= self.config.session.end {
             return;
         }
         let result = self.sender.forward(now, past, forwarded, &mut self.outbox);
-        self.timers.sender = self.sender.poll_timeout();
         self.finish(now, result);
     }
 
@@ -305,7 +315,6 @@ impl Peer {
         let rtt = self.sender.rtt.or(self.setup.check_rtt).unwrap_or(Time::ZERO);
         let request = (ssrc, lost, rtt);
         let result = self.sender.retransmit_forwarded(now, fan_out, request, &mut self.outbox);
-        self.timers.sender = self.sender.poll_timeout();
         self.finish(now, result);
     }
 
@@ -342,7 +351,6 @@ impl Peer {
         }
         if self.timers.sender <= now {
             self.sender.handle_timeout(now, &mut self.outbox, &mut self.events)?;
-            self.timers.sender = self.sender.poll_timeout();
         }
         if self.timers.receiver <= now {
             let (target, rtt) = (self.sender.target(), self.sender.rtt);
@@ -382,35 +390,15 @@ impl Peer {
         }
     }
 
-    fn on_datagram(
-        &mut self,
-        now: Time,
-        from: Address,
-        datagram: &Datagram,
-    ) -> Result<(), ControlError> {
-        self.counters.received(datagram.size);
-        match &datagram.content {
-            Content::Rtp(_) | Content::Rtcp(_) if !self.setup.decrypts() => {}
-            Content::Rtp(packet) => {
-                let rtt = self.sender.rtt;
-                self.receiver.on_rtp(now, datagram, packet, rtt, &mut self.outbox)?;
-                if packet.header.marker && self.config.observe == Observe::EachChange {
-                    self.observe_receiver();
-                }
-                self.timers.receiver = self.receiver.poll_timeout();
-                self.send_urgent_remb(now);
-                self.after_requests(now);
-                return Ok(());
-            }
-            Content::Rtcp(rtcp) => {
-                self.on_rtcp(now, rtcp)?;
-                self.timers.sender = self.sender.poll_timeout();
-                return Ok(());
-            }
-            content => self.setup.on_content(now, from, content, &mut self.outbox),
+    fn on_rtp(&mut self, now: Time, datagram: &Datagram, packet: &Rtp) -> Result<(), ControlError> {
+        let rtt = self.sender.rtt;
+        self.receiver.on_rtp(now, datagram, packet, rtt, &mut self.outbox)?;
+        if packet.header.marker && self.config.observe == Observe::EachChange {
+            self.observe_receiver();
         }
-        self.after_setup(now)?;
-        self.timers.sender = self.sender.poll_timeout();
+        self.timers.receiver = self.receiver.poll_timeout();
+        self.send_urgent_remb(now);
+        self.after_requests(now);
         Ok(())
     }
 
@@ -426,6 +414,7 @@ impl Peer {
             if step == Step::DtlsConnected {
                 self.counters.begin(now);
                 self.sender.start(now, now + self.setup.encoder_start())?;
+                // Its first timeout may be due at once.
                 self.timers.sender = self.sender.poll_timeout();
                 self.start_reports(now);
                 if self.config.forwards.is_some() {
@@ -460,7 +449,7 @@ impl Peer {
 
     /// Whether it reports statistics and internal values of its congestion control.
     fn has_statistics(&self) -> bool {
-        self.config.forwards != Some(Forwarding::AtOnce)
+        self.config.forwards != Some(ForwardingMode::AtOnce)
     }
 
     fn report_statistics(&mut self, now: Time) {
@@ -496,8 +485,10 @@ impl Peer {
         self.events.push_back(EndpointEvent::Observed { sender: false, values });
     }
 
-    /// Hands on what the congestion control asks for, or ends on its error.
+    /// Ends whatever has happened to the sending half: looks when that is due, and hands on what the congestion control
+    /// asks for, or ends on its error.
     fn finish(&mut self, now: Time, result: Result<(), ControlError>) {
+        self.timers.sender = self.sender.poll_timeout();
         if let Err(error) = result {
             self.left = true;
             self.events.push_back(EndpointEvent::Failed(error));

@@ -8,8 +8,8 @@ use crate::media::repair::Retransmission;
 use crate::packet::{Kind, Rtcp};
 use crate::rtp::RtcpPacket;
 use crate::rtp::rtcp::{
-    ExtendedReport, NtpTime, ReceiverReport, ReferenceDelay, ReportBlock, SdesChunk, SenderReport,
-    SourceDescription,
+    ExtendedReport, IntervalLoss, NtpTime, ReceiverReport, ReferenceDelay, ReportBlock, SdesChunk,
+    SenderReport, SourceDescription,
 };
 use crate::stack::RtcpSchedule;
 use crate::units::{Bytes, Time};
@@ -89,7 +89,7 @@ impl Peer {
         }
     }
 
-    /// Whether both ends are browsers that send extended reports, as those of 2026 do. SFUs take none.
+    /// Whether both ends are browsers that send extended reports, as browsers of 2026 do. SFUs take none.
     fn extends_reports(&self) -> bool {
         let is_page = matches!(
             self.config.session.negotiation,
@@ -146,7 +146,7 @@ impl Peer {
             let Some(stream) = self.sender.stream(block.ssrc) else { continue };
             let video = stream.config.is_video();
             let news = self.counters.on_report_block(reporter, block, rtt);
-            let Some((lost, expected)) = news else { continue };
+            let Some(IntervalLoss { lost, expected }) = news else { continue };
             if video || !self.config.sends.has_video() {
                 let fraction = block.fraction_lost;
                 let report = Feedback::ReceiverReport { lost, expected, fraction, rtt };
@@ -167,20 +167,17 @@ impl Peer {
         reporter: u32,
         blocks: &[ReportBlock],
     ) -> Result<(), ControlError> {
-        let (mut lost, mut expected, mut last_rtt) = (0, 0, None);
+        let (mut together, mut last_rtt) = (IntervalLoss::default(), None);
         for block in blocks.iter().filter(|block| self.sender.sends(block.ssrc)) {
             let rtt = block.round_trip(NtpTime::from_time(now));
             last_rtt = rtt.or(last_rtt);
-            if let Some((of_lost, of_expected)) =
-                self.counters.on_report_block(reporter, block, rtt)
-            {
-                (lost, expected) = (lost + of_lost, expected + of_expected);
-            }
+            together += self.counters.on_report_block(reporter, block, rtt).unwrap_or_default();
         }
         if let Some(rtt) = last_rtt {
             self.sender.rtt = Some(rtt);
             self.receiver.on_report_block(now, rtt);
         }
+        let IntervalLoss { lost, expected } = together;
         if expected == 0 {
             return Ok(());
         }

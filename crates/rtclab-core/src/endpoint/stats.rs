@@ -6,9 +6,9 @@ use super::format::{AUDIO_CLOCK, VIDEO_CLOCK};
 use super::inbound::{InboundAudio, InboundVideo, Marks, Reception, Retransmitted};
 use super::outbound::OutboundStream;
 use super::statistics::{CandidatePair, InboundRtp, OutboundRtp, RemoteInboundRtp, Statistics};
-use crate::media::playout::{Playout, PlayoutDetails};
+use crate::media::playout::PlayoutDetails;
 use crate::packet::Kind;
-use crate::rtp::rtcp::ReportBlock;
+use crate::rtp::rtcp::{IntervalLoss, ReportBlock};
 use crate::stack::FeedbackKind;
 use crate::units::{Bytes, Time};
 
@@ -35,7 +35,7 @@ impl Remote {
     /// With several reporters, each one's loss fraction applies to the packets since the last report of any
     /// of them: libwebrtc of 2013 kept the highest sequence number per reported stream, not per reporter
     /// (`bitrate_controller_impl.cc`).
-    fn note(&mut self, reporter: u32, block: &ReportBlock) -> Option<(u64, u64)> {
+    fn note(&mut self, reporter: u32, block: &ReportBlock) -> Option<IntervalLoss> {
         let Some((_, own)) = self.reporters.iter_mut().find(|(ssrc, _)| *ssrc == reporter) else {
             if self.reporters.len() == MAX_REPORTERS {
                 return None;
@@ -44,14 +44,15 @@ impl Remote {
             self.block = Some(*block);
             return None;
         };
-        let (lost, expected) = block.since(own)?;
+        let since = block.since(own)?;
         *own = *block;
         let latest = self.block.replace(*block);
         if self.reporters.len() == 1 {
-            return Some((lost, expected));
+            return Some(since);
         }
-        let counted = latest.and_then(|latest| block.since(&latest)).map_or(0, |(_, since)| since);
-        Some((lost * counted / expected.max(1), counted))
+        let latest = latest.and_then(|latest| block.since(&latest));
+        let expected = latest.map_or(0, |since_any| since_any.expected);
+        Some(IntervalLoss { lost: since.lost * expected / since.expected.max(1), expected })
     }
 }
 
@@ -83,7 +84,7 @@ impl Counters {
         reporter: u32,
         block: &ReportBlock,
         rtt: Option<Time>,
-    ) -> Option<(u64, u64)> {
+    ) -> Option<IntervalLoss> {
         let index = self.remotes.iter().position(|remote| remote.ssrc == block.ssrc);
         let index = index.unwrap_or_else(|| {
             self.remotes.push(Remote { ssrc: block.ssrc, ..Remote::default() });
@@ -196,7 +197,7 @@ fn outbound_rtp(
 ) -> OutboundRtp {
     let ssrc = stream.config.ssrc;
     // W3C includes retransmissions and FEC in the totals; libwebrtc sends padding on their stream.
-    let sum = |of: fn(&super::outbound::Totals) -> u64| stream.totals.iter().map(of).sum();
+    let sum = |of: fn(&super::outbound::SentTotals) -> u64| stream.totals.iter().map(of).sum();
     let is_video = stream.config.is_video();
     let video = stream.video();
     let retransmitted = stream.totals[Kind::Rtx as usize];
@@ -389,6 +390,10 @@ fn remote_inbound(
 mod tests {
     use super::*;
 
+    fn loss(lost: u64, expected: u64) -> Option<IntervalLoss> {
+        Some(IntervalLoss { lost, expected })
+    }
+
     fn block(highest_seq: u32, cumulative_lost: i32) -> ReportBlock {
         ReportBlock { highest_seq, cumulative_lost, ..ReportBlock::default() }
     }
@@ -397,25 +402,25 @@ mod tests {
     fn a_single_reporter_counts_losses_since_its_last_report() {
         let mut remote = Remote::default();
         assert_eq!(remote.note(1, &block(100, 0)), None);
-        assert_eq!(remote.note(1, &block(200, 10)), Some((10, 100)));
+        assert_eq!(remote.note(1, &block(200, 10)), loss(10, 100));
         // A cumulative loss that falls, because of duplicates, counts as no loss.
-        assert_eq!(remote.note(1, &block(250, 8)), Some((0, 50)));
+        assert_eq!(remote.note(1, &block(250, 8)), loss(0, 50));
     }
 
     #[test]
     fn an_overtaken_report_is_ignored() {
         let mut remote = Remote::default();
         remote.note(1, &block(100, 0));
-        assert_eq!(remote.note(1, &block(200, 10)), Some((10, 100)));
+        assert_eq!(remote.note(1, &block(200, 10)), loss(10, 100));
         assert_eq!(remote.note(1, &block(190, 5)), None);
-        assert_eq!(remote.note(1, &block(300, 12)), Some((2, 100)));
+        assert_eq!(remote.note(1, &block(300, 12)), loss(2, 100));
     }
 
     #[test]
     fn three_hundred_reporters_are_told_apart() {
         let mut remote = Remote::default();
         (0..1_000).for_each(|reporter| assert_eq!(remote.note(reporter, &block(100, 0)), None));
-        assert_eq!(remote.note(299, &block(200, 10)), Some((10, 100)));
+        assert_eq!(remote.note(299, &block(200, 10)), loss(10, 100));
         assert_eq!(remote.note(300, &block(200, 10)), None);
     }
 
@@ -425,9 +430,9 @@ mod tests {
         remote.note(1, &block(100, 0));
         remote.note(2, &block(100, 0));
         // Reporter 1 loses 0 of 100, reporter 2 loses 30 of 150, which applies to the 50 since then.
-        assert_eq!(remote.note(1, &block(200, 0)), Some((0, 100)));
-        assert_eq!(remote.note(2, &block(250, 30)), Some((10, 50)));
+        assert_eq!(remote.note(1, &block(200, 0)), loss(0, 100));
+        assert_eq!(remote.note(2, &block(250, 30)), loss(10, 50));
         // A report that covers fewer packets than the other reporter's last one applies to none.
-        assert_eq!(remote.note(1, &block(240, 4)), Some((0, 0)));
+        assert_eq!(remote.note(1, &block(240, 4)), loss(0, 0));
     }
 }

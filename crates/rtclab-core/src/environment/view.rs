@@ -1,6 +1,6 @@
 //! What a sender knows of its path, from the reports of the far end.
 
-use crate::cc::features::{Arrival, Features, SHORT, Window};
+use crate::cc::features::{Arrival, ArrivalWindow, Features, SHORT};
 use crate::cc::{DecisionRequest, RateBounds, SenderState};
 use crate::ecn::Ecn;
 use crate::packet::Kind;
@@ -205,7 +205,7 @@ impl View {
     /// Adds what arrived after `begin`, up to `until`. If nothing did, delays and loss stay as they were.
     fn add(&self, begin: Time, until: Time, outcome: &mut Outcome) {
         let length = until.saturating_sub(begin);
-        let window: Window = self.features.window(begin, until);
+        let window: ArrivalWindow = self.features.window(begin, until);
         let rate = window.rate_bps(length);
         outcome.rate_change_bps = rate - outcome.receiving_rate_bps;
         outcome.receiving_rate_bps = rate;

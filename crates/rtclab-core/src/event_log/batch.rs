@@ -2,7 +2,7 @@
 
 use super::blobs::blobs;
 use super::delta;
-use super::schema::{Field, Form, Kind};
+use super::schema::{EventKind, Field, Form};
 use super::wire::{Fields, Value};
 use super::{Faults, NO_VALUE};
 use crate::table::Text;
@@ -41,7 +41,7 @@ impl Budget {
 /// Reads a message and appends its events to `columns`. Damaged messages, messages that claim too many
 /// events, and fields without a meaning are counted and left out.
 pub(super) fn read<'a>(
-    kind: &Kind,
+    kind: &EventKind,
     message: &'a [u8],
     columns: &mut Columns<'a>,
     budget: &mut Budget,
@@ -59,7 +59,7 @@ pub(super) fn read<'a>(
     }
     let mut batch = Columns::default();
     let mut unknown_fields = 0;
-    let known = Batch { further: events - 1, count_field: kind.count };
+    let known = BatchSize { further: events - 1, count_field: kind.count };
     match known.fields(kind.fields, message, &mut batch, &mut unknown_fields) {
         Some(()) => {
             columns.append(batch);
@@ -70,14 +70,14 @@ pub(super) fn read<'a>(
 }
 
 /// The size of a batch.
-struct Batch {
+struct BatchSize {
     /// Number of events after the first.
     further: usize,
     /// Field that gives this number.
     count_field: u32,
 }
 
-impl Batch {
+impl BatchSize {
     fn fields<'a>(
         &self,
         fields: &[Field],

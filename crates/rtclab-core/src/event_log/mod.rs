@@ -166,7 +166,7 @@ fn finish(columns: Vec<Columns<'_>>, budget: &mut Budget, mut faults: Faults) ->
         if kind.name == schema::INCOMING_RTCP || kind.name == schema::OUTGOING_RTCP {
             let sent = kind.name == schema::OUTGOING_RTCP;
             let times = of_kind.integers.first().into_iter().flatten();
-            datagrams.extend(times.zip(&of_kind.blobs).map(|(at, bytes)| rtcp::Datagram {
+            datagrams.extend(times.zip(&of_kind.blobs).map(|(at, bytes)| rtcp::LoggedRtcp {
                 at_ms: *at,
                 sent,
                 bytes,

@@ -9,7 +9,7 @@ use crate::table::{Column, Table, Text, Texts};
 
 /// An RTCP datagram, without the blocks that the log leaves out, so that it may be empty.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Datagram<'a> {
+pub(super) struct LoggedRtcp<'a> {
     pub(super) at_ms: i64,
     /// Whether this end sent it.
     pub(super) sent: bool,
@@ -45,7 +45,7 @@ impl<const N: usize> Rows<N> {
 /// A few bytes of feedback can describe thousands of packets that did not arrive, so every row takes from
 /// `budget`. Feedback beyond it counts as invalid.
 pub(super) fn tables(
-    datagrams: &[Datagram<'_>],
+    datagrams: &[LoggedRtcp<'_>],
     budget: &mut Budget,
     texts: &mut Texts,
     faults: &mut Faults,
@@ -140,7 +140,7 @@ impl Tables {
         ]
     }
 
-    fn add(&mut self, datagram: &Datagram<'_>, packet: &RtcpPacket, texts: &mut Texts) {
+    fn add(&mut self, datagram: &LoggedRtcp<'_>, packet: &RtcpPacket, texts: &mut Texts) {
         let (at, sent) = (datagram.at_ms, i64::from(datagram.sent));
         let (kind, sender, media) = described(packet);
         let Text(kind) = texts.code(kind);

@@ -3,7 +3,7 @@
 //! Source: libwebrtc, logging/rtc_event_log/rtc_event_log2.proto (August 2026), and the encoder beside it.
 
 /// A kind of event. Its table has the same name.
-pub(super) struct Kind {
+pub(super) struct EventKind {
     pub(super) number: u32,
     pub(super) name: &'static str,
     /// Field with the number of further events in the same message; 0 if a message is one event.
@@ -119,12 +119,12 @@ pub(super) const OUTGOING_RTCP: &str = "outgoing_rtcp";
 /// Name of the table with the beginnings of the log.
 pub(super) const BEGIN: &str = "begin";
 
-const fn kind(number: u32, name: &'static str, count: u32, fields: &'static [Field]) -> Kind {
-    Kind { number, name, count, fields }
+const fn kind(number: u32, name: &'static str, count: u32, fields: &'static [Field]) -> EventKind {
+    EventKind { number, name, count, fields }
 }
 
 /// All kinds of events, except the legacy event (1) and the `Generic…` packets, which Chromium no longer writes.
-pub(super) const KINDS: &[Kind] = &[
+pub(super) const KINDS: &[EventKind] = &[
     kind(2, "incoming_rtp", 11, RTP),
     kind(3, "outgoing_rtp", 11, RTP),
     kind(4, INCOMING_RTCP, 3, RTCP),

@@ -33,7 +33,7 @@ fn bytes(number: u32, value: &[u8], out: &mut Vec<u8>) {
 }
 
 /// A batch of events of one kind, from their values by field.
-fn batch(kind: &schema::Kind, rows: usize, values: &[Vec<Option<u64>>]) -> Vec<u8> {
+fn batch(kind: &schema::EventKind, rows: usize, values: &[Vec<Option<u64>>]) -> Vec<u8> {
     let mut message = Vec::new();
     for (field, values) in kind.fields.iter().zip(values) {
         if let Some(first) = values[0] {
@@ -60,7 +60,7 @@ fn log(messages: &[u8]) -> EventLog {
     EventLog::read(&[&BEGIN, messages].concat()).unwrap()
 }
 
-fn kind(name: &str) -> &'static schema::Kind {
+fn kind(name: &str) -> &'static schema::EventKind {
     KINDS.iter().find(|kind| kind.name == name).unwrap()
 }
 
@@ -242,7 +242,7 @@ fn feedback_cannot_claim_more_packets_than_the_log_has_room_for() {
 
 /// Fields of a random batch: kind, number of events, and values within what their type can have.
 fn any_batch() -> impl Strategy<Value = (usize, usize, Vec<Vec<Option<u64>>>)> {
-    let flat = |kind: &schema::Kind| {
+    let flat = |kind: &schema::EventKind| {
         let plain = |form: &Form| !matches!(form, Form::Message(_) | Form::Blob | Form::Choice(_));
         kind.count > 0 && kind.fields.iter().all(|field| plain(&field.form))
     };

@@ -20,12 +20,9 @@ pub enum Retransmission {
 }
 
 /// A loss repair scheme, as scenarios name it.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Repair {
-    /// The scheme of the congestion control's era.
-    #[default]
-    Auto,
     /// Retransmission on a separate stream (RFC 4588), as libwebrtc does without RED and ULPFEC.
     Rtx,
     /// `Rtx`, plus ULPFEC in RED when round trips are long: what a page gets that leaves its session
@@ -45,11 +42,6 @@ pub enum Repair {
 }
 
 impl Repair {
-    /// This scheme, or `era` in place of [`Repair::Auto`].
-    pub fn or(self, era: Repair) -> Repair {
-        if self == Repair::Auto { era } else { self }
-    }
-
     /// The scheme that is left of this one towards somebody with another one: retransmissions and FEC are used where both
     /// ends have them, and a retransmission stream of its own is, too.
     pub fn negotiated(self, other: Repair) -> Repair {
@@ -93,10 +85,10 @@ impl Repair {
     /// When a receiver requests packets.
     pub fn nack_rules(self, retransmission: Retransmission) -> NackRules {
         match (self, retransmission) {
-            (Repair::Auto | Repair::Rtx | Repair::RtxAndUlpfec, Retransmission::Since2024) => {
+            (Repair::Rtx | Repair::RtxAndUlpfec, Retransmission::Since2024) => {
                 NackRules::SINCE_2024
             }
-            (Repair::Auto | Repair::Rtx | Repair::RtxAndUlpfec, Retransmission::Until2024) => {
+            (Repair::Rtx | Repair::RtxAndUlpfec, Retransmission::Until2024) => {
                 NackRules::UNTIL_2024
             }
             (Repair::Nack2013 | Repair::Hybrid2013 | Repair::Hybrid2013FecAlways, _) => {

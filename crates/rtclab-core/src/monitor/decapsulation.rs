@@ -1,11 +1,10 @@
 //! Finds the innermost UDP datagram or TCP segment in a captured frame.
 //!
-//! Header after header is stripped: the link's, those of tunnels, and IP, until UDP or TCP is reached that
-//! carries no tunnel. Lengths are taken from the headers, because a capture may hold only the beginning of
+//! Header after header is stripped (link, tunnels, IP) until UDP or TCP is reached that carries no tunnel. Lengths are taken from the headers, because a capture may hold only the beginning of
 //! a frame. What cannot be read has a name, so that it can be counted.
 
 use super::capture::{Direction, Frame, Interface};
-use ip::{Datagram, FragmentOf, protocol};
+use ip::{FragmentOf, TransportDatagram, protocol};
 
 mod ethertype;
 pub mod ip;
@@ -78,7 +77,7 @@ type Inside<'a> = (Header, Span<'a>);
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Found<'a> {
     /// A UDP datagram or TCP segment, or the first fragment of one.
-    Datagram(Datagram<'a>),
+    Datagram(TransportDatagram<'a>),
     /// A fragment without a transport header, and its IP total length.
     LaterFragment(FragmentOf, u32),
     /// Something else.
@@ -122,14 +121,14 @@ enum Step<'a> {
     End(Found<'a>),
 }
 
-/// A frame of which some headers are stripped.
+/// A frame without the headers stripped so far.
 struct Opening<'a> {
     point: Point,
     tunnels: Tunnels,
     fragment: bool,
     /// The datagram whose port belongs to a tunnel, and the tunnels it is in, until an IP packet is found
     /// inside that fills it. Calls may use such ports, too.
-    outer: Option<(Datagram<'a>, Tunnels)>,
+    outer: Option<(TransportDatagram<'a>, Tunnels)>,
 }
 
 impl<'a> Opening<'a> {

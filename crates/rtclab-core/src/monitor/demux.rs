@@ -19,7 +19,7 @@ pub enum Relay {
 
 /// A payload without TURN framing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Content<'a> {
+pub struct UnframedPayload<'a> {
     /// Protocol of the payload; never [`Protocol::TurnChannel`].
     pub protocol: Protocol,
     /// TURN framing that was stripped.
@@ -35,8 +35,8 @@ pub struct Content<'a> {
 /// The first byte alone does not prove a TURN channel, so the content of the channel must be recognised as
 /// well.
 #[inline]
-pub fn demultiplex(bytes: &[u8], wire_bytes: u32) -> Content<'_> {
-    let plain = |protocol| Content { protocol, relay: None, bytes, wire_bytes };
+pub fn demultiplex(bytes: &[u8], wire_bytes: u32) -> UnframedPayload<'_> {
+    let plain = |protocol| UnframedPayload { protocol, relay: None, bytes, wire_bytes };
     match bytes.first() {
         Some(64..=127) => channel(bytes, wire_bytes).unwrap_or(plain(Protocol::Other)),
         Some(0) => {
@@ -55,7 +55,7 @@ fn protocol(bytes: &[u8], wire_bytes: u32) -> Protocol {
 }
 
 /// Parses ChannelData. RFC 5766 allowed channel numbers up to 0x7FFF, RFC 8656 up to 0x4FFF.
-fn channel(bytes: &[u8], wire_bytes: u32) -> Option<Content<'_>> {
+fn channel(bytes: &[u8], wire_bytes: u32) -> Option<UnframedPayload<'_>> {
     let (header, inner) = bytes.split_first_chunk::<4>()?;
     let number = u16::from_be_bytes([header[0], header[1]]);
     let len = u32::from(u16::from_be_bytes([header[2], header[3]]));
@@ -65,7 +65,7 @@ fn channel(bytes: &[u8], wire_bytes: u32) -> Option<Content<'_>> {
     let inner = &inner[..inner.len().min(len as usize)];
     let protocol = protocol(inner, len);
     let relay = Some(Relay::Channel(number));
-    (protocol != Protocol::Other).then_some(Content {
+    (protocol != Protocol::Other).then_some(UnframedPayload {
         protocol,
         relay,
         bytes: inner,
@@ -74,7 +74,7 @@ fn channel(bytes: &[u8], wire_bytes: u32) -> Option<Content<'_>> {
 }
 
 /// Parses a Send or Data indication; `None` for any other message.
-fn indication(bytes: &[u8], wire_bytes: u32) -> Option<Content<'_>> {
+fn indication(bytes: &[u8], wire_bytes: u32) -> Option<UnframedPayload<'_>> {
     if !matches!(bytes.get(1), Some(0x16 | 0x17)) {
         return None;
     }
@@ -94,7 +94,7 @@ fn indication(bytes: &[u8], wire_bytes: u32) -> Option<Content<'_>> {
     }
     let relay = Some(Relay::Indication(peer));
     let wire_bytes = len.into();
-    Some(Content { protocol: protocol(inner, wire_bytes), relay, bytes: inner, wire_bytes })
+    Some(UnframedPayload { protocol: protocol(inner, wire_bytes), relay, bytes: inner, wire_bytes })
 }
 
 /// Header of a STUN message.

@@ -1,7 +1,7 @@
 //! Flows: packets from one address and port to another, past one interface.
 
 use super::decapsulation::Point;
-use super::decapsulation::ip::{Datagram, Transport};
+use super::decapsulation::ip::{Transport, TransportDatagram};
 use super::framing::Framing;
 use super::repair::Recent;
 use super::sdp::Sdp;
@@ -21,7 +21,7 @@ const RECENT_FLOWS: usize = 64;
 
 /// Addresses and ports as numbers, which are fast to hash. IPv4 is mapped into IPv6.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-struct Key {
+struct FlowKey {
     source: u128,
     destination: u128,
     ports: u32,
@@ -114,11 +114,11 @@ impl Flow {
 
 /// All flows, and a count of packets beyond the limit.
 pub(crate) struct Flows {
-    index: HashMap<Key, u32>,
+    index: HashMap<FlowKey, u32>,
     pub(crate) list: Vec<Flow>,
     /// Cache of recent flows, by a few bits of their key. It is faster than the index, whose hash resists
     /// collision attacks.
-    recent: [Option<(Key, u32)>; RECENT_FLOWS],
+    recent: [Option<(FlowKey, u32)>; RECENT_FLOWS],
     /// Number of packets whose flow exceeded the limit.
     pub(crate) packets_over_limit: u64,
 }
@@ -138,8 +138,8 @@ fn number(address: IpAddr) -> u128 {
 }
 
 impl Flows {
-    fn key(point: Point, datagram: &Datagram<'_>) -> Key {
-        Key {
+    fn key(point: Point, datagram: &TransportDatagram<'_>) -> FlowKey {
+        FlowKey {
             source: number(datagram.source.ip()),
             destination: number(datagram.destination.ip()),
             ports: u32::from(datagram.source.port()) << 16 | u32::from(datagram.destination.port()),
@@ -149,7 +149,7 @@ impl Flows {
     }
 
     /// Index of a packet's flow, if it is known.
-    pub(crate) fn known(&self, point: Point, datagram: &Datagram<'_>) -> Option<u32> {
+    pub(crate) fn known(&self, point: Point, datagram: &TransportDatagram<'_>) -> Option<u32> {
         self.index.get(&Self::key(point, datagram)).copied()
     }
 
@@ -159,7 +159,7 @@ impl Flows {
         &mut self,
         at_ns: i64,
         point: Point,
-        datagram: &Datagram<'_>,
+        datagram: &TransportDatagram<'_>,
         sdp: &Sdp,
     ) -> Option<u32> {
         let key = Self::key(point, datagram);
@@ -179,7 +179,13 @@ impl Flows {
         Some(index)
     }
 
-    fn find(&mut self, key: Key, at_ns: i64, datagram: &Datagram<'_>, sdp: &Sdp) -> Option<u32> {
+    fn find(
+        &mut self,
+        key: FlowKey,
+        at_ns: i64,
+        datagram: &TransportDatagram<'_>,
+        sdp: &Sdp,
+    ) -> Option<u32> {
         if let Some(index) = self.index.get(&key) {
             return Some(*index);
         }
@@ -190,7 +196,13 @@ impl Flows {
         Some(self.insert(key, at_ns, datagram, sdp))
     }
 
-    fn insert(&mut self, key: Key, at_ns: i64, datagram: &Datagram<'_>, sdp: &Sdp) -> u32 {
+    fn insert(
+        &mut self,
+        key: FlowKey,
+        at_ns: i64,
+        datagram: &TransportDatagram<'_>,
+        sdp: &Sdp,
+    ) -> u32 {
         let index = self.list.len() as u32;
         self.index.insert(key, index);
         self.list.push(Flow {
@@ -220,7 +232,7 @@ impl Flows {
     }
 
     /// A number for a flow above the limit that differs from every index of a known flow.
-    pub(crate) fn unlisted(&self, point: Point, datagram: &Datagram<'_>) -> u32 {
+    pub(crate) fn unlisted(&self, point: Point, datagram: &TransportDatagram<'_>) -> u32 {
         self.index.hasher().hash_one(Self::key(point, datagram)) as u32 | 1 << 31
     }
 
@@ -229,7 +241,7 @@ impl Flows {
     pub(crate) fn list_late(
         &mut self,
         point: Point,
-        datagram: &Datagram<'_>,
+        datagram: &TransportDatagram<'_>,
         packets: &[RtpSeen],
         sdp: &Sdp,
     ) -> Option<u32> {

@@ -20,12 +20,12 @@ pub(crate) struct Counted {
 /// Fragmented packets seen recently.
 #[derive(Default)]
 pub(crate) struct Fragments {
-    packets: HashMap<(u32, FragmentOf), Packet>,
+    packets: HashMap<(u32, FragmentOf), UnfinishedPacket>,
     order: VecDeque<(u32, FragmentOf)>,
 }
 
 #[derive(Clone, Copy, Default)]
-struct Packet {
+struct UnfinishedPacket {
     counted: Option<Counted>,
     /// IP length of the fragments that came before the first one.
     bytes: u32,
@@ -39,7 +39,7 @@ impl Fragments {
 
     /// Records where the first fragment was counted, together with those before it.
     pub(crate) fn first(&mut self, interface: u32, of: FragmentOf, counted: Counted) {
-        *self.packet((interface, of)) = Packet { counted: Some(counted), bytes: 0 };
+        *self.packet((interface, of)) = UnfinishedPacket { counted: Some(counted), bytes: 0 };
     }
 
     /// Takes a later fragment. Returns where to count its bytes, or `None` if the first one has not been
@@ -52,7 +52,7 @@ impl Fragments {
         packet.counted
     }
 
-    fn packet(&mut self, key: (u32, FragmentOf)) -> &mut Packet {
+    fn packet(&mut self, key: (u32, FragmentOf)) -> &mut UnfinishedPacket {
         if !self.packets.contains_key(&key) {
             if self.order.len() == MAX_PACKETS {
                 if let Some(oldest) = self.order.pop_front() {

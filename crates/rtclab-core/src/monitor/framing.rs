@@ -5,7 +5,7 @@
 //!
 //! Source: RFC 4571, section 2; RFC 8656, section 12.5 (ChannelData over TCP); RFC 9293, section 3.4.
 
-use super::demux::{Content, demultiplex};
+use super::demux::{UnframedPayload, demultiplex};
 use crate::rtp::{Protocol, stun};
 
 /// Payload of a segment.
@@ -50,7 +50,7 @@ pub struct Framing {
 /// Result of looking for a frame.
 enum Found<'a> {
     /// A frame and its length, with framing and padding.
-    Frame(Content<'a>, u32),
+    Frame(UnframedPayload<'a>, u32),
     /// Too few bytes to decide.
     Short,
     Nothing,
@@ -59,7 +59,11 @@ enum Found<'a> {
 impl Framing {
     /// Calls `found` for each frame that begins in a segment. Returns whether the segment begins or
     /// continues a frame.
-    pub fn receive(&mut self, segment: Segment<'_>, found: &mut dyn FnMut(Content<'_>)) -> bool {
+    pub fn receive(
+        &mut self,
+        segment: Segment<'_>,
+        found: &mut dyn FnMut(UnframedPayload<'_>),
+    ) -> bool {
         if segment.begins {
             *self = Framing { next: Some(segment.seq), ..Framing::default() };
         }
@@ -113,7 +117,11 @@ impl Framing {
 
     /// Completes a frame header that began in the previous segment. Returns whether to look for further
     /// frames in this one.
-    fn finish_head(&mut self, segment: Segment<'_>, found: &mut dyn FnMut(Content<'_>)) -> bool {
+    fn finish_head(
+        &mut self,
+        segment: Segment<'_>,
+        found: &mut dyn FnMut(UnframedPayload<'_>),
+    ) -> bool {
         let Some(next) = self.next else { return true };
         let head = std::mem::take(&mut self.head);
         let due = next.wrapping_add(head.len() as u32);
@@ -169,7 +177,7 @@ impl Framing {
     /// Whether the evidence for a frame suffices. A header of DTLS 1.3 has no version, and some text reads as
     /// one: the letters of `GET` are a valid channel number and length, and the letters of a path may look like
     /// a record. So the version must be there, unless a frame is due right after another one.
-    fn is_convincing(&self, content: &Content<'_>) -> bool {
+    fn is_convincing(&self, content: &UnframedPayload<'_>) -> bool {
         let due_after_another = self.next.is_some() && self.framed;
         content.protocol != Protocol::Dtls
             || due_after_another
@@ -197,7 +205,7 @@ fn fills(bytes: &[u8], wire_bytes: u32) -> bool {
 }
 
 /// Parses a frame at the beginning of `bytes`. Returns it with its length, framing included.
-fn begin(bytes: &[u8], limit: u32) -> Option<(Content<'_>, u32)> {
+fn begin(bytes: &[u8], limit: u32) -> Option<(UnframedPayload<'_>, u32)> {
     let words = bytes.first_chunk::<4>()?;
     let first = u32::from(u16::from_be_bytes([words[0], words[1]]));
     let second = u32::from(u16::from_be_bytes([words[2], words[3]]));
@@ -206,7 +214,7 @@ fn begin(bytes: &[u8], limit: u32) -> Option<(Content<'_>, u32)> {
         // ChannelData is padded to a multiple of 4 bytes over TCP. STUN messages always are.
         let header = if bytes[0] < 64 { stun::HEADER_BYTES as u32 } else { 4 };
         let len = header + second.next_multiple_of(4);
-        return Some((Content { wire_bytes: turn.wire_bytes.min(len), ..turn }, len));
+        return Some((UnframedPayload { wire_bytes: turn.wire_bytes.min(len), ..turn }, len));
     }
     let inner = &bytes[2..];
     let content = demultiplex(&inner[..inner.len().min(first as usize)], first);

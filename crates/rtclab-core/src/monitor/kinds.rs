@@ -1,10 +1,10 @@
 //! What streams contain: audio, video or repair, and their clock rates.
 //!
 //! A session description says it. Without one, repair is told by what it repeats or protects, and audio
-//! and video by the steps of their timestamps: those of the stream, else those of all streams between the
+//! and video by the steps of their timestamps: first of the stream alone, then of all streams between the
 //! same hosts with its payload type, in both directions. Last comes the clock rate.
 
-use super::sdp::{Kind, Sdp};
+use super::sdp::{PayloadKind, Sdp};
 use super::stream::Stream;
 use super::stream::clock::JitterFigures;
 use super::stream::steps::{RATES, Steps};
@@ -16,7 +16,7 @@ use std::net::IpAddr;
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Contains {
     /// Kind, and whether it is inferred.
-    pub(crate) kind: Option<(Kind, bool)>,
+    pub(crate) kind: Option<(PayloadKind, bool)>,
     /// Clock rate of the most frequent payload type.
     pub(crate) clock_rate: Option<u32>,
     /// Whether the clock rate is inferred instead of known from an SDP or RFC 3551.

@@ -19,7 +19,7 @@ const MOST_SILENT_NS: i64 = 60_000_000_000;
 const FASTEST_CLOCK: i64 = 90_000;
 /// Maximum difference of the delays of two paths.
 const MOST_SKEW_S: i64 = 1;
-/// One of this many packets may have been seen elsewhere, or have no place among those of the stream.
+/// One of this many packets may have been seen elsewhere, or have a number that does not fit into the stream.
 const MOST_STRANGE: usize = 10;
 /// Maximum number of packets ahead without a silence, and further ones per second of silence (20 Mbit/s).
 const MOST_AHEAD: i64 = 100;

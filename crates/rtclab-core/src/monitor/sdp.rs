@@ -15,7 +15,7 @@ const MAX_CODEC_BYTES: usize = 32;
 
 /// Content of a payload type or stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Kind {
+pub enum PayloadKind {
     /// Video.
     Video,
     /// Audio.
@@ -26,14 +26,14 @@ pub enum Kind {
     Fec,
 }
 
-impl Kind {
+impl PayloadKind {
     /// Name used in tables.
     pub const fn name(self) -> &'static str {
         match self {
-            Kind::Video => "video",
-            Kind::Audio => "audio",
-            Kind::Rtx => "rtx",
-            Kind::Fec => "fec",
+            PayloadKind::Video => "video",
+            PayloadKind::Audio => "audio",
+            PayloadKind::Rtx => "rtx",
+            PayloadKind::Fec => "fec",
         }
     }
 }
@@ -46,7 +46,7 @@ pub struct Codec {
     /// RTP timestamp units per second; not 0.
     pub clock_rate: u32,
     /// Kind of content. Repair is recognised by the encoding name, media by the media section.
-    pub kind: Kind,
+    pub kind: PayloadKind,
 }
 
 /// What one or more session descriptions say about packets. Offer and answer may follow each other in one
@@ -54,7 +54,7 @@ pub struct Codec {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Sdp {
     codecs: HashMap<u8, Codec>,
-    groups: HashMap<u32, Kind>,
+    groups: HashMap<u32, PayloadKind>,
     /// Extension id of abs-send-time, if described.
     pub abs_send_time: Option<u8>,
     /// Extension id of the transport-wide sequence number, if described.
@@ -62,36 +62,36 @@ pub struct Sdp {
 }
 
 /// Static payload types of RFC 3551, used unless an SDP redefines them.
-const STATIC_CODECS: [(u8, &str, u32, Kind); 24] = [
-    (0, "PCMU", 8_000, Kind::Audio),
-    (3, "GSM", 8_000, Kind::Audio),
-    (4, "G723", 8_000, Kind::Audio),
-    (5, "DVI4", 8_000, Kind::Audio),
-    (6, "DVI4", 16_000, Kind::Audio),
-    (7, "LPC", 8_000, Kind::Audio),
-    (8, "PCMA", 8_000, Kind::Audio),
-    (9, "G722", 8_000, Kind::Audio),
-    (10, "L16", 44_100, Kind::Audio),
-    (11, "L16", 44_100, Kind::Audio),
-    (12, "QCELP", 8_000, Kind::Audio),
-    (13, "CN", 8_000, Kind::Audio),
-    (14, "MPA", 90_000, Kind::Audio),
-    (15, "G728", 8_000, Kind::Audio),
-    (16, "DVI4", 11_025, Kind::Audio),
-    (17, "DVI4", 22_050, Kind::Audio),
-    (18, "G729", 8_000, Kind::Audio),
-    (25, "CelB", 90_000, Kind::Video),
-    (26, "JPEG", 90_000, Kind::Video),
-    (28, "nv", 90_000, Kind::Video),
-    (31, "H261", 90_000, Kind::Video),
-    (32, "MPV", 90_000, Kind::Video),
-    (33, "MP2T", 90_000, Kind::Video),
-    (34, "H263", 90_000, Kind::Video),
+const STATIC_CODECS: [(u8, &str, u32, PayloadKind); 24] = [
+    (0, "PCMU", 8_000, PayloadKind::Audio),
+    (3, "GSM", 8_000, PayloadKind::Audio),
+    (4, "G723", 8_000, PayloadKind::Audio),
+    (5, "DVI4", 8_000, PayloadKind::Audio),
+    (6, "DVI4", 16_000, PayloadKind::Audio),
+    (7, "LPC", 8_000, PayloadKind::Audio),
+    (8, "PCMA", 8_000, PayloadKind::Audio),
+    (9, "G722", 8_000, PayloadKind::Audio),
+    (10, "L16", 44_100, PayloadKind::Audio),
+    (11, "L16", 44_100, PayloadKind::Audio),
+    (12, "QCELP", 8_000, PayloadKind::Audio),
+    (13, "CN", 8_000, PayloadKind::Audio),
+    (14, "MPA", 90_000, PayloadKind::Audio),
+    (15, "G728", 8_000, PayloadKind::Audio),
+    (16, "DVI4", 11_025, PayloadKind::Audio),
+    (17, "DVI4", 22_050, PayloadKind::Audio),
+    (18, "G729", 8_000, PayloadKind::Audio),
+    (25, "CelB", 90_000, PayloadKind::Video),
+    (26, "JPEG", 90_000, PayloadKind::Video),
+    (28, "nv", 90_000, PayloadKind::Video),
+    (31, "H261", 90_000, PayloadKind::Video),
+    (32, "MPV", 90_000, PayloadKind::Video),
+    (33, "MP2T", 90_000, PayloadKind::Video),
+    (34, "H263", 90_000, PayloadKind::Video),
 ];
 
 impl Default for Sdp {
     fn default() -> Self {
-        let codec = |(number, name, clock_rate, kind): (u8, &str, u32, Kind)| {
+        let codec = |(number, name, clock_rate, kind): (u8, &str, u32, PayloadKind)| {
             (number, Codec { name: name.to_owned(), clock_rate, kind })
         };
         Sdp {
@@ -107,10 +107,14 @@ impl Sdp {
     /// Parses a text. Unknown lines are ignored.
     pub fn parse(text: &str) -> Self {
         let mut sdp = Sdp::default();
-        let mut media = Kind::Video;
+        let mut media = PayloadKind::Video;
         for line in text.lines().map(str::trim) {
             if let Some(section) = line.strip_prefix("m=") {
-                media = if section.starts_with("audio") { Kind::Audio } else { Kind::Video };
+                media = if section.starts_with("audio") {
+                    PayloadKind::Audio
+                } else {
+                    PayloadKind::Video
+                };
             } else if let Some(value) = line.strip_prefix("a=rtpmap:") {
                 sdp.rtpmap(value, media);
             } else if let Some(value) = line.strip_prefix("a=extmap:") {
@@ -128,11 +132,11 @@ impl Sdp {
     }
 
     /// Kind of a stream according to its `ssrc-group`.
-    pub fn group_kind(&self, ssrc: u32) -> Option<Kind> {
+    pub fn group_kind(&self, ssrc: u32) -> Option<PayloadKind> {
         self.groups.get(&ssrc).copied()
     }
 
-    fn rtpmap(&mut self, value: &str, media: Kind) {
+    fn rtpmap(&mut self, value: &str, media: PayloadKind) {
         let Some((payload_type, encoding)) = value.split_once(' ') else { return };
         let mut parts = encoding.trim().split('/');
         let (Some(name), Some(clock_rate)) = (parts.next(), parts.next()) else { return };
@@ -143,9 +147,9 @@ impl Sdp {
             return;
         }
         let kind = match name.to_ascii_lowercase().as_str() {
-            "rtx" => Kind::Rtx,
+            "rtx" => PayloadKind::Rtx,
             // RED is not in this list, because it carries the media as well as the repair.
-            "ulpfec" | "flexfec" | "flexfec-03" | "parityfec" => Kind::Fec,
+            "ulpfec" | "flexfec" | "flexfec-03" | "parityfec" => PayloadKind::Fec,
             _ => media,
         };
         let name = name.chars().take(MAX_CODEC_BYTES).collect();
@@ -168,8 +172,8 @@ impl Sdp {
     fn ssrc_group(&mut self, value: &str) {
         let mut words = value.split_whitespace();
         let kind = match words.next() {
-            Some("FID") => Kind::Rtx,
-            Some("FEC-FR") => Kind::Fec,
+            Some("FID") => PayloadKind::Rtx,
+            Some("FEC-FR") => PayloadKind::Fec,
             _ => return,
         };
         for ssrc in words.skip(1).filter_map(|word| word.parse().ok()) {
@@ -205,14 +209,14 @@ mod tests {
     fn codecs_repair_and_extension_ids_are_found() {
         let sdp = Sdp::parse(TEXT);
         let codec = |pt| sdp.codec(pt).map(|c| (c.name.as_str(), c.clock_rate, c.kind));
-        assert_eq!(codec(111), Some(("opus", 48_000, Kind::Audio)));
-        assert_eq!(codec(63), Some(("red", 48_000, Kind::Audio)));
-        assert_eq!(codec(96), Some(("VP8", 90_000, Kind::Video)));
-        assert_eq!(codec(97), Some(("rtx", 90_000, Kind::Rtx)));
-        assert_eq!(codec(116), Some(("red", 90_000, Kind::Video)));
-        assert_eq!(codec(117), Some(("ulpfec", 90_000, Kind::Fec)));
+        assert_eq!(codec(111), Some(("opus", 48_000, PayloadKind::Audio)));
+        assert_eq!(codec(63), Some(("red", 48_000, PayloadKind::Audio)));
+        assert_eq!(codec(96), Some(("VP8", 90_000, PayloadKind::Video)));
+        assert_eq!(codec(97), Some(("rtx", 90_000, PayloadKind::Rtx)));
+        assert_eq!(codec(116), Some(("red", 90_000, PayloadKind::Video)));
+        assert_eq!(codec(117), Some(("ulpfec", 90_000, PayloadKind::Fec)));
         assert_eq!((sdp.abs_send_time, sdp.transport_sequence), (Some(2), Some(3)));
-        assert_eq!(sdp.group_kind(1002), Some(Kind::Rtx));
+        assert_eq!(sdp.group_kind(1002), Some(PayloadKind::Rtx));
         assert_eq!((sdp.group_kind(1001), sdp.group_kind(1003)), (None, None));
     }
 

@@ -2,9 +2,9 @@
 
 use super::capture::{CaptureError, CaptureReader, FRAMES_PER_PROGRESS, Frame};
 use super::config::MonitorConfig;
-use super::decapsulation::ip::{Datagram, FragmentOf, Transport};
+use super::decapsulation::ip::{FragmentOf, Transport, TransportDatagram};
 use super::decapsulation::{self, Found, Opened, Point, Tunnel, Tunnels, Unread};
-use super::demux::{Content, demultiplex};
+use super::demux::{UnframedPayload, demultiplex};
 use super::flow::{Flow, Flows};
 use super::fragments::{Counted, Fragments};
 use super::framing::Segment;
@@ -44,7 +44,7 @@ pub(super) struct FrameCounts {
 impl FrameCounts {
     /// Counts what was stripped from a datagram, and what the capture cut.
     #[inline]
-    fn add(&mut self, opened: &Opened<'_>, datagram: &Datagram<'_>) {
+    fn add(&mut self, opened: &Opened<'_>, datagram: &TransportDatagram<'_>) {
         let has_all = datagram.payload.len() >= datagram.payload_bytes as usize || opened.fragment;
         self.cut_payloads += u64::from(!has_all);
         self.cut_inside += u64::from(opened.cut_inside);
@@ -184,7 +184,7 @@ impl Monitor {
         let found = self.flows.receive(frame.at_ns, point, &datagram, &self.config.sdp);
         let Some(flow) = found else { return self.unlisted(frame.at_ns, point, &datagram) };
         self.flows.list[flow as usize].fragments += u64::from(datagram.fragment.is_some());
-        let Datagram { ecn, .. } = datagram;
+        let TransportDatagram { ecn, .. } = datagram;
         let place = Place { at_ns: frame.at_ns, flow, interface: frame.interface, ecn };
         match datagram.transport {
             Transport::Udp => {
@@ -212,7 +212,7 @@ impl Monitor {
     }
 
     /// Counts the frames in a segment. The IP and TCP headers count for the first one.
-    fn segment(&mut self, place: Place, datagram: &Datagram<'_>) {
+    fn segment(&mut self, place: Place, datagram: &TransportDatagram<'_>) {
         let flow = place.flow as usize;
         let (seq, begins) = datagram.tcp;
         let wire_bytes = datagram.payload_bytes;
@@ -235,9 +235,9 @@ impl Monitor {
     fn content(
         &mut self,
         place: Place,
-        datagram: &Datagram<'_>,
+        datagram: &TransportDatagram<'_>,
         ip_bytes: u32,
-        content: &Content<'_>,
+        content: &UnframedPayload<'_>,
     ) {
         if content.protocol == Protocol::Rtp {
             return self.rtp(place, ip_bytes, content);
@@ -271,7 +271,7 @@ impl Monitor {
     }
 
     #[inline]
-    fn rtp(&mut self, place: Place, ip_bytes: u32, content: &Content<'_>) {
+    fn rtp(&mut self, place: Place, ip_bytes: u32, content: &UnframedPayload<'_>) {
         let relayed = content.relay.is_some();
         let mut row = 0;
         if self.config.packets {
@@ -296,7 +296,7 @@ impl Monitor {
     }
 
     /// Looks for an RTP stream in a flow above the limit.
-    fn unlisted(&mut self, at_ns: i64, point: Point, datagram: &Datagram<'_>) {
+    fn unlisted(&mut self, at_ns: i64, point: Point, datagram: &TransportDatagram<'_>) {
         if datagram.transport != Transport::Udp {
             return;
         }
@@ -326,7 +326,7 @@ impl Monitor {
         &mut self,
         place: Place,
         ip_bytes: u32,
-        content: &Content<'_>,
+        content: &UnframedPayload<'_>,
     ) -> Option<RtpSeen> {
         let (header, elements, header_bytes) = parse_rtp(content)?;
         let mut packet = self.seen(
@@ -346,7 +346,7 @@ impl Monitor {
     fn likeness(
         &mut self,
         packet: &RtpSeen,
-        content: &Content<'_>,
+        content: &UnframedPayload<'_>,
         (header, header_bytes): (RtpHeader, usize),
     ) -> Likeness {
         let bytes = content.bytes.get(header_bytes..).unwrap_or_default();
@@ -366,7 +366,7 @@ impl Monitor {
         &self,
         (at_ns, flow): (i64, u32),
         (ip_bytes, ecn): (u32, Ecn),
-        content: &Content<'_>,
+        content: &UnframedPayload<'_>,
         (header, header_bytes): (RtpHeader, usize),
     ) -> RtpSeen {
         RtpSeen {
@@ -406,7 +406,7 @@ impl Monitor {
         let (header, ..) = parse_rtp(&content)?;
         let flow = self.flows.known(opened.point, &datagram)?;
         let stream = self.stream_index.get(&(flow, header.ssrc))?;
-        let Datagram { ip_bytes, ecn, .. } = datagram;
+        let TransportDatagram { ip_bytes, ecn, .. } = datagram;
         Some((*stream, Identified { at_ns: frame.at_ns, header, ip_bytes, ecn }))
     }
 
@@ -475,7 +475,7 @@ pub(crate) struct Identified {
     pub(crate) ecn: Ecn,
 }
 
-fn rtp_ssrc(datagram: &Datagram<'_>) -> Option<u32> {
+fn rtp_ssrc(datagram: &TransportDatagram<'_>) -> Option<u32> {
     let content = demultiplex(datagram.payload, datagram.payload_bytes);
     let is_rtp = datagram.transport == Transport::Udp && content.protocol == Protocol::Rtp;
     is_rtp.then(|| parse_rtp(&content)).flatten().map(|(header, ..)| header.ssrc)
@@ -484,7 +484,7 @@ fn rtp_ssrc(datagram: &Datagram<'_>) -> Option<u32> {
 /// Parses an RTP header that the capture may have cut. Returns the header, the captured extension
 /// elements and the length of the header.
 #[inline]
-fn parse_rtp<'a>(content: &Content<'a>) -> Option<(RtpHeader, Elements<'a>, usize)> {
+fn parse_rtp<'a>(content: &UnframedPayload<'a>) -> Option<(RtpHeader, Elements<'a>, usize)> {
     match parse_raw(content.bytes) {
         Ok(parsed) => Some(parsed),
         Err(_) if content.bytes.len() >= content.wire_bytes as usize => None,
@@ -492,7 +492,7 @@ fn parse_rtp<'a>(content: &Content<'a>) -> Option<(RtpHeader, Elements<'a>, usiz
     }
 }
 
-fn parse_cut_rtp<'a>(content: &Content<'a>) -> Option<(RtpHeader, Elements<'a>, usize)> {
+fn parse_cut_rtp<'a>(content: &UnframedPayload<'a>) -> Option<(RtpHeader, Elements<'a>, usize)> {
     let mut fixed = *content.bytes.first_chunk::<FIXED_BYTES>()?;
     let (extended, sources) = (fixed[0] & 0x10 != 0, usize::from(fixed[0] & 15));
     fixed[0] &= 0xE0; // no contributing sources, no extensions

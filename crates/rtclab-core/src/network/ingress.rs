@@ -1,12 +1,12 @@
-//! Packets that will enter a path at a known time.
+//! Packets whose exit from one path is foreseen, and that enter the next path then.
 
 use super::Hop;
 use crate::path::OnWire;
 use crate::units::{Bytes, Time};
 use std::collections::VecDeque;
 
-/// A point in the order in which packets come out of the paths of a network: by time, at one moment by the index of the
-/// path, and from one path by the number of the packet. Drops on a path come before its exits.
+/// A point in the order of all exits: by time, at one moment by the index of the path, and from one path by the number
+/// of the packet. Drops on a path come before its exits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Position {
     pub(super) at: Time,
@@ -19,34 +19,35 @@ pub(super) struct Position {
 impl Position {
     pub(super) const BEGINNING: Position = Position::before(Time::ZERO, 0);
 
-    /// When all that comes out before `at`, and at `at` from paths with a lower index, has come out.
+    /// After all exits before `at`, and those at `at` from paths with a lower index.
     pub(super) const fn before(at: Time, path: u32) -> Self {
         Position { at, path, number: 0 }
     }
 
-    /// When the packet with this number leaves `path` at `at`.
+    /// At the exit of the packet with this number from `path`.
     pub(super) const fn exit(at: Time, path: u32, number: u64) -> Self {
         Position { at, path, number }
     }
 
-    /// When all that comes out at `at` has come out.
+    /// After all exits at `at`.
     pub(super) const fn end_of(at: Time) -> Self {
         Position { at, path: u32::MAX, number: u64::MAX }
     }
 
-    /// The highest number that a packet may have to leave `path` at `at` up to here, if `at` is not later than this.
+    /// The highest number of a packet that exits from `path` at `at` and not after this position. `at` is not later than
+    /// the position.
     pub(super) fn last_exit(&self, at: Time, path: u32) -> u64 {
         if (self.at, self.path) == (at, path) { self.number } else { u64::MAX }
     }
 }
 
-/// A packet that will enter a path when it leaves another one.
+/// A packet that enters a path when it exits from another one.
 pub(super) struct Incoming<P> {
-    /// Index of the path that it leaves.
+    /// Index of the path from which it exits.
     pub(super) from: u32,
     /// Which path of its route it enters.
     pub(super) hop: u32,
-    /// The packet as it leaves.
+    /// The packet as it exits.
     pub(super) packet: OnWire<Hop<P>>,
 }
 
@@ -56,7 +57,7 @@ impl<P> Incoming<P> {
     }
 }
 
-/// The packets that will enter one path, in order.
+/// The packets that will enter one path, in the order of their exits.
 pub(super) struct Ingress<P> {
     packets: VecDeque<Incoming<P>>,
     bytes: Bytes,

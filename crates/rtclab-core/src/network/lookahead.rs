@@ -1,4 +1,4 @@
-//! What a network knows of its deliveries ahead of time.
+//! Deliveries that a network foresees.
 
 use super::ingress::Position;
 use super::{Hop, Network, NetworkEvent, NodeId};
@@ -8,20 +8,20 @@ use crate::units::Time;
 /// A lookahead of less than this is not worth its windows, which each cost a look at every node.
 const LEAST: Time = Time::from_micros(200);
 
-/// How far ahead deliveries are known, whatever is sent meanwhile.
+/// For how long deliveries are foreseen, whatever is sent meanwhile.
 #[derive(Clone, Debug)]
 pub(crate) struct Lookahead {
     /// A packet is delivered at least this long after it has left the serialiser of the last path of its route.
     pub(crate) time: Time,
-    /// Indices of these paths.
+    /// Indices of the last paths of all routes.
     last: Vec<usize>,
 }
 
-/// A packet whose delivery is known ahead.
+/// A foreseen delivery.
 pub(crate) struct Delivery<P> {
     /// When it is delivered.
     pub(crate) at: Time,
-    /// Index of the path that it leaves last.
+    /// Index of the last path of its route.
     pub(crate) path: usize,
     /// Its number on that path.
     pub(crate) number: u64,
@@ -55,7 +55,8 @@ impl Until {
 }
 
 impl<P> Network<P> {
-    /// How far ahead deliveries are known as long as no path gets another configuration; `None` if they are not.
+    /// For how long deliveries are foreseen as long as no path gets another configuration; `None` if that is not worth a
+    /// window.
     pub(crate) fn lookahead(&self) -> Option<Lookahead> {
         let (mut last, mut time) = (Vec::new(), Time::MAX);
         for (_, route) in &self.routes {
@@ -81,7 +82,7 @@ impl<P> Network<P> {
         self.reach(Position::before(now, 0));
         for &path in &lookahead.last {
             self.take_in(path, now);
-            self.paths[path].advance_to(now);
+            self.paths[path].advance(now);
             self.update(path, now);
             let before = out.len();
             let Network { paths, routes, transparent, .. } = self;
@@ -89,7 +90,7 @@ impl<P> Network<P> {
                 let later = &routes[hop.route as usize].1[hop.hop as usize + 1..];
                 later.iter().all(|path| transparent[path.0 as usize])
             };
-            paths[path].take_arrivals(until, is_last, |OnWire { at, number, queued, packet }| {
+            paths[path].take_exits(until, is_last, |OnWire { at, number, queued, packet }| {
                 let (to, _) = routes[packet.payload.route as usize];
                 let queued = packet.payload.queued + queued;
                 let packet = packet.map(|hop| hop.payload);

@@ -61,7 +61,7 @@ pub enum NodeEvent {
     /// Something that happened at an end of a call.
     Endpoint(u32, EndpointEvent),
     /// Figures of an end of a TCP connection.
-    Tcp(u32, tcp::Statistics),
+    Tcp(u32, tcp::TcpStatistics),
     /// A picture was composed at a server that mixes.
     Composed {
         /// The port of the end that sends it.
@@ -228,7 +228,7 @@ impl Node {
         }
     }
 
-    /// Tells the end of a call at a port that the far end was at the signalling server before it.
+    /// Tells the endpoint at a port that its far end reached the signalling server first.
     pub fn handle_present(&mut self, now: Time, port: u32) {
         if let Some(index) = self.index_of(port) {
             self.ends[index].handle_present(now);

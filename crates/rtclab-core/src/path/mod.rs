@@ -7,11 +7,11 @@
 //! service begins. Service contains whatever the path then waits for: the end of a tick, an opportunity of
 //! a recorded capacity, back-off and further attempts on Wi-Fi, or the end of an outage.
 
-mod ahead;
 mod capacity;
 mod clock;
 mod config;
 mod delay;
+mod foreseen;
 mod loss;
 mod loss_trace;
 mod packet;
@@ -30,10 +30,10 @@ pub use wifi::{Radio, Wifi};
 
 use crate::ecn::Ecn;
 use crate::units::{Bytes, Time};
-use ahead::Room;
 use capacity::Serialiser;
 use clock::ClockReadings;
 use delay::JitterSource;
+use foreseen::Room;
 use loss::LossProcess;
 use loss_trace::TracePosition;
 use queue::{Moment, Queue};
@@ -64,9 +64,9 @@ struct Served<P> {
 enum InService<P> {
     /// In the serialiser until `finish`.
     Here { finish: Time, served: Served<P> },
-    /// On the wire already, because its arrival was known when its service began. The serialiser is occupied until
+    /// On the wire already, because its exit was foreseen when its service began. The serialiser is occupied until
     /// `finish`.
-    Ahead {
+    Foreseen {
         finish: Time,
         /// Arrival of the packet before it.
         last_arrival: Time,
@@ -77,7 +77,7 @@ enum InService<P> {
 
 impl<P> InService<P> {
     fn finish(&self) -> Time {
-        let (InService::Here { finish, .. } | InService::Ahead { finish, .. }) = self;
+        let (InService::Here { finish, .. } | InService::Foreseen { finish, .. }) = self;
         *finish
     }
 }
@@ -287,7 +287,7 @@ impl<P> Path<P> {
     /// Lower bound of when a packet that is not on the wire yet leaves, or is lost on its way.
     fn earliest_served(&self) -> Time {
         match &self.in_service {
-            Some(InService::Ahead { .. }) if self.queue.len() == 0 => Time::MAX,
+            Some(InService::Foreseen { .. }) if self.queue.len() == 0 => Time::MAX,
             // On Wi-Fi, which the path may have been when its service began.
             Some(InService::Here { finish, served }) if served.lost => *finish,
             Some(service) => service.finish().saturating_add(self.unobserved),
@@ -300,27 +300,27 @@ impl<P> Path<P> {
         self.unobserved
     }
 
-    /// When the first packet on the wire comes out at the end of its route, [`Time::MAX`] if there is none. `ahead` is the
-    /// minimum time that a packet needs after this path.
-    pub(crate) fn first_output(&self, ahead: impl Fn(&P) -> Time) -> Time {
+    /// When the first packet on the wire comes out at the end of its route, [`Time::MAX`] if there is none. `rest` is the
+    /// minimum time that a packet needs for the rest of its route.
+    pub(crate) fn first_output(&self, rest: impl Fn(&P) -> Time) -> Time {
         let first = self.wire.front();
-        first.map_or(Time::MAX, |next| next.at.saturating_add(ahead(&next.packet.payload)))
+        first.map_or(Time::MAX, |next| next.at.saturating_add(rest(&next.packet.payload)))
     }
 
     /// Lower bound of when anything that is on this path now comes out at the end of its route, or `bound` if nothing does
-    /// before. `ahead` is the minimum time that a packet needs after this path. Drops do not come out.
-    pub(crate) fn earliest_output(&self, bound: Time, ahead: impl Fn(&P) -> Time) -> Time {
-        // Those that wait behind the packet in service may have less ahead of them.
+    /// before. `rest` is the minimum time that a packet needs for the rest of its route. Drops do not come out.
+    pub(crate) fn earliest_output(&self, bound: Time, rest: impl Fn(&P) -> Time) -> Time {
+        // Packets that wait behind the one in service may have less of a route to go.
         let behind = match &self.in_service {
             Some(InService::Here { served, .. }) if self.queue.len() == 0 => {
-                ahead(&served.packet.payload)
+                rest(&served.packet.payload)
             }
             _ => Time::ZERO,
         };
         let mut earliest = bound.min(self.earliest_served().saturating_add(behind));
         // Packets leave the wire in this order, so those behind one that is too late are too late as well.
         for next in self.wire.iter().take_while(|next| next.at < bound) {
-            earliest = earliest.min(next.at.saturating_add(ahead(&next.packet.payload)));
+            earliest = earliest.min(next.at.saturating_add(rest(&next.packet.payload)));
         }
         earliest
     }
@@ -370,7 +370,7 @@ impl<P> Path<P> {
                 let packet = Packet { ecn: self.config.ecn.leaving(ecn), ..packet };
                 self.last_arrival = last_arrival.max(finish.saturating_add(delay));
                 self.put_on_wire(self.last_arrival, queued, packet);
-                InService::Ahead { finish, last_arrival, ecn }
+                InService::Foreseen { finish, last_arrival, ecn }
             }
             _ => InService::Here { finish, served },
         };
@@ -381,7 +381,7 @@ impl<P> Path<P> {
     fn stop_service(&mut self) -> Option<(Time, Served<P>)> {
         match self.in_service.take()? {
             InService::Here { finish, served } => Some((finish, served)),
-            InService::Ahead { finish, last_arrival, ecn } => {
+            InService::Foreseen { finish, last_arrival, ecn } => {
                 let OnWire { queued, mut packet, .. } = self.wire.pop_back()?;
                 (self.last_arrival, packet.ecn) = (last_arrival, ecn);
                 Some((finish, Served { packet, queued, lost: false }))
@@ -391,7 +391,7 @@ impl<P> Path<P> {
 
     /// Advances the serialiser to `now`.
     #[inline]
-    fn advance(&mut self, now: Time) {
+    pub(crate) fn advance(&mut self, now: Time) {
         while self.in_service.as_ref().is_some_and(|service| service.finish() <= now) {
             self.finish_service();
         }

@@ -127,18 +127,37 @@ impl First {
 }
 
 #[derive(Clone, Default)]
-struct Second {
-    /// Packets and bytes sent.
-    sent: (u64, u64),
-    /// Packets and bytes delivered.
-    delivered: (u64, u64),
+struct Volume {
+    packets: u64,
+    bytes: u64,
+}
+
+impl Volume {
+    fn add(&mut self, size: Bytes) {
+        self.packets += 1;
+        self.bytes += size.0;
+    }
+}
+
+/// Packets of one kind.
+#[derive(Clone, Default)]
+struct Fates {
+    sent: u64,
     dropped: u64,
-    /// Media packets sent and dropped, first transmissions only.
-    media: (u64, u64),
-    /// FEC packets sent and dropped.
-    fec: (u64, u64),
-    /// Number of ECN-capable packets that were sent, and that were delivered.
-    ect: (u64, u64),
+}
+
+#[derive(Clone, Default)]
+struct Second {
+    sent: Volume,
+    delivered: Volume,
+    dropped: u64,
+    /// Media packets, first transmissions only.
+    media: Fates,
+    fec: Fates,
+    /// ECN-capable packets sent.
+    ect: u64,
+    /// ECN-capable packets delivered.
+    ect_delivered: u64,
     /// Packets delivered with a mark.
     marked: u64,
     /// Packets dropped because a queue signalled congestion.
@@ -148,7 +167,7 @@ struct Second {
 }
 
 impl Second {
-    fn first(&mut self, first: First) -> Option<&mut (u64, u64)> {
+    fn first(&mut self, first: First) -> Option<&mut Fates> {
         match first {
             First::None => None,
             First::Media => Some(&mut self.media),
@@ -159,17 +178,17 @@ impl Second {
     fn row(&self) -> SecondCounts {
         let ms = |ns: f64| ns / 1e6;
         SecondCounts {
-            sent_packets: self.sent.0,
-            sent_bytes: self.sent.1,
-            delivered_packets: self.delivered.0,
-            delivered_bytes: self.delivered.1,
+            sent_packets: self.sent.packets,
+            sent_bytes: self.sent.bytes,
+            delivered_packets: self.delivered.packets,
+            delivered_bytes: self.delivered.bytes,
             dropped_packets: self.dropped,
-            media_sent: self.media.0,
-            media_dropped: self.media.1,
-            fec_sent: self.fec.0,
-            fec_dropped: self.fec.1,
-            ect: self.ect.0,
-            ect_delivered: self.ect.1,
+            media_sent: self.media.sent,
+            media_dropped: self.media.dropped,
+            fec_sent: self.fec.sent,
+            fec_dropped: self.fec.dropped,
+            ect: self.ect,
+            ect_delivered: self.ect_delivered,
             marked: self.marked,
             aqm_dropped: self.aqm_dropped,
             delay_min_ms: self.delay.map(|(min, ..)| ms(min.0 as f64)),
@@ -181,7 +200,7 @@ impl Second {
 
 /// Counts of one flow.
 #[derive(Clone)]
-pub(super) struct Flow {
+pub(super) struct FlowCounts {
     pub(super) text: Text,
     begin: Option<Time>,
     /// When the connection ends. Packets that arrive later are received by nobody.
@@ -193,21 +212,28 @@ pub(super) struct Flow {
     queuing_delays: Histogram,
 }
 
-impl Flow {
+impl FlowCounts {
     pub(super) fn new(text: Text, config: &FlowConfig) -> Self {
         let &FlowConfig { end, forwarded, .. } = config;
         let (delays, queuing_delays) = (Histogram::default(), Histogram::default());
-        Flow { text, begin: None, end, forwarded, seconds: Vec::new(), delays, queuing_delays }
+        FlowCounts {
+            text,
+            begin: None,
+            end,
+            forwarded,
+            seconds: Vec::new(),
+            delays,
+            queuing_delays,
+        }
     }
 
     pub(super) fn sent(&mut self, at: Time, size: Bytes, first: First, ecn: Ecn) {
         self.begin.get_or_insert(at);
         let second = self.second(at);
-        second.sent.0 += 1;
-        second.sent.1 += size.0;
-        second.ect.0 += u64::from(ecn.is_capable());
+        second.sent.add(size);
+        second.ect += u64::from(ecn.is_capable());
         if let Some(count) = second.first(first) {
-            count.0 += 1;
+            count.sent += 1;
         }
     }
 
@@ -216,9 +242,8 @@ impl Flow {
             return;
         }
         let second = self.second(at);
-        second.delivered.0 += 1;
-        second.delivered.1 += size.0;
-        second.ect.1 += u64::from(record.ecn.is_capable());
+        second.delivered.add(size);
+        second.ect_delivered += u64::from(record.ecn.is_capable());
         second.marked += u64::from(fate.mark.is_some());
         if self.forwarded && record.first == First::None {
             return;
@@ -236,7 +261,7 @@ impl Flow {
         second.dropped += 1;
         second.aqm_dropped += u64::from(cause == DropCause::Aqm);
         if let Some(count) = second.first(first) {
-            count.1 += 1;
+            count.dropped += 1;
         }
     }
 
@@ -251,14 +276,14 @@ impl Flow {
 
 /// The tables `flows`, `flow_seconds`, `delay_histogram` and `queuing_histogram`. Every second up to `end` has
 /// a row.
-pub(super) fn tables(flows: &mut [Flow], end: Time) -> [Table; 4] {
+pub(super) fn tables(flows: &mut [FlowCounts], end: Time) -> [Table; 4] {
     let mut spans = rows::<Span>("flows");
     let mut seconds = Rows::<SecondKey, SecondCounts>::new("flow_seconds");
     let mut delays = rows::<DelayBin>("delay_histogram");
     let mut queuing_delays = rows::<QueuingBin>("queuing_histogram");
     for flow in flows {
         flow.second(Time(end.0.saturating_sub(1)));
-        let Flow { text, begin, .. } = *flow;
+        let FlowCounts { text, begin, .. } = *flow;
         spans.push(Span { flow: text, begin, end: flow.end.min(end) }, Nothing {});
         for (index, second) in flow.seconds.iter().enumerate() {
             let at = Time::from_secs(index as u64);

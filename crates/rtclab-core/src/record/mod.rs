@@ -19,7 +19,7 @@ use crate::path::{DropCause, Mark, MarkCause};
 use crate::table::{Rows, Text, Texts, row};
 use crate::tcp;
 use crate::units::{Bytes, Time};
-use flow::{First, Flow};
+use flow::{First, FlowCounts};
 use packets::{Packets, RtpLabel};
 use std::borrow::Cow;
 
@@ -53,8 +53,8 @@ pub struct FlowConfig {
     pub name: String,
     /// When the flow's connection ends.
     pub end: Time,
-    /// Whether the flow's connection forwards media. Then delays are those of first transmissions of media and FEC,
-    /// because all other packets begin at the forwarder, and not at the flow's sender.
+    /// Whether the flow's connection forwards media. Then only first transmissions of media and FEC have
+    /// delays, because all other packets begin at the forwarder, and not at the flow's sender.
     pub forwarded: bool,
 }
 
@@ -181,7 +181,7 @@ row! {
 pub struct Recorder {
     detail: Detail,
     texts: Texts,
-    flows: Vec<Flow>,
+    flows: Vec<FlowCounts>,
     path_texts: Vec<Text>,
     cause_texts: Vec<Text>,
     mark_texts: Vec<Text>,
@@ -201,7 +201,7 @@ pub struct Recorder {
     tcp: Rows<TcpKey, TcpRow>,
     host: Rows<HostRow, Nothing>,
     /// End of the current second, and the TCP figures reported for it so far, summed per flow.
-    tcp_second: (Time, Vec<(FlowId, tcp::Statistics)>),
+    tcp_second: (Time, Vec<(FlowId, tcp::TcpStatistics)>),
 }
 
 impl Recorder {
@@ -217,7 +217,7 @@ impl Recorder {
         }
         Recorder {
             detail,
-            flows: flows.iter().map(|f| Flow::new(texts.code(&f.name), f)).collect(),
+            flows: flows.iter().map(|f| FlowCounts::new(texts.code(&f.name), f)).collect(),
             path_texts: paths.iter().map(|name| texts.code(name)).collect(),
             cause_texts: DropCause::ALL.iter().map(|cause| texts.code(cause.name())).collect(),
             mark_texts: MarkCause::ALL.iter().map(|cause| texts.code(cause.name())).collect(),
@@ -335,7 +335,7 @@ impl Recorder {
     /// Records the figures that an end of a TCP connection of `flow` reports.
     // Not inlined, for the same reason as `Recorder::event`.
     #[inline(never)]
-    pub fn tcp(&mut self, at: Time, flow: FlowId, figures: tcp::Statistics) {
+    pub fn tcp(&mut self, at: Time, flow: FlowId, figures: tcp::TcpStatistics) {
         if self.tcp_second.0 < at {
             self.finish_tcp_second();
             self.tcp_second.0 = at;
@@ -466,7 +466,8 @@ impl Recorder {
     fn finish_tcp_second(&mut self) {
         let at = self.tcp_second.0;
         for (flow, figures) in std::mem::take(&mut self.tcp_second.1) {
-            let tcp::Statistics { connections, window, smoothed_rtts: (sum, count), .. } = figures;
+            let tcp::TcpStatistics { connections, window, smoothed_rtts: (sum, count), .. } =
+                figures;
             let row = TcpRow {
                 connections,
                 cwnd_segments: (connections > 0).then_some(window),

@@ -3,10 +3,12 @@
 use super::ReplayError;
 use crate::event_log::{EventLog, NO_VALUE};
 use crate::packet::{Ecn, Kind};
-use crate::rtp::rtcp::ReportBlock;
+use crate::rtp::rtcp::{IntervalLoss, ReportBlock};
 use crate::rtp::{AbsSendTime, SeqUnwrapper, Unwrapper};
+use crate::stack::FeedbackKind;
 use crate::table::Column;
-use crate::units::{Bitrate, Bytes, Time};
+use crate::transport_history::{Departure, HeldArrival, RtpNumber};
+use crate::units::{Bitrate, Bytes, RemoteTime, Time};
 use std::collections::{HashMap, HashSet, VecDeque};
 
 /// A longer log can only mean that one of its times is wrong.
@@ -35,6 +37,8 @@ const BURST_GAP_MS: i64 = 1;
 const PROBE_DELAY_MS: i64 = 10;
 /// A probe that could not begin is given up (kProbeClusterTimeout).
 const PROBE_TIMEOUT_MS: i64 = 5_000;
+/// Time at which the first packet of those reported is said to have arrived.
+const FIRST_MS: i64 = 100_000;
 /// The most that an IP packet can have.
 const MOST_BYTES: i64 = 65_535;
 
@@ -45,7 +49,7 @@ pub(super) struct ReplayInput {
 }
 
 pub(super) enum What {
-    Sent(Packet),
+    Sent(ReplayedPacket),
     Transport(Vec<Acknowledged>),
     Congestion(CongestionReport),
     Reports(Reports),
@@ -56,13 +60,21 @@ pub(super) enum What {
 
 /// A packet that was sent.
 #[derive(Clone, Copy)]
-pub(super) struct Packet {
+pub(super) struct ReplayedPacket {
     /// Transport-wide sequence number, unwrapped; its place in order of sending if packets have none.
     pub(super) seq: i64,
     pub(super) size: Bytes,
     pub(super) kind: Kind,
-    pub(super) cluster: Option<Cluster>,
+    pub(super) cluster: Option<BrowserProbe>,
     pub(super) rtp: Rtp,
+}
+
+impl ReplayedPacket {
+    pub(super) fn departure(&self, at: Time, probe: Option<u32>) -> Departure<()> {
+        let &ReplayedPacket { seq: transport_seq, size, kind, rtp, .. } = self;
+        let (rtp, ecn) = ((rtp.ssrc, rtp.seq), Ecn::NotCapable);
+        Departure { transport_seq, at, size, kind, probe, ecn, rtp, tag: () }
+    }
 }
 
 /// What a receiver reads in a packet.
@@ -78,7 +90,7 @@ pub(super) struct Rtp {
 
 /// A probe that the browser made.
 #[derive(Clone, Copy)]
-pub(super) struct Cluster {
+pub(super) struct BrowserProbe {
     pub(super) id: u32,
     pub(super) rate: Bitrate,
 }
@@ -90,26 +102,25 @@ pub(super) struct Acknowledged {
     pub(super) arrival_ms: Option<i64>,
 }
 
+impl Acknowledged {
+    /// Its number on the wire, and when it arrived; others may have arrived before the first that was reported.
+    pub(super) fn arrival(&self) -> (u16, Option<RemoteTime>) {
+        let since_start = |ms: i64| RemoteTime(Time::from_millis((FIRST_MS + ms).max(0) as u64));
+        (self.seq, self.arrival_ms.map(since_start))
+    }
+}
+
 /// Feedback of RFC 8888.
 pub(super) struct CongestionReport {
     /// Time of the report, in 1/65536 s.
     pub(super) timestamp: u32,
-    pub(super) entries: Vec<NamedPacket>,
-}
-
-/// An entry of RFC 8888 feedback.
-pub(super) struct NamedPacket {
-    /// SSRC and sequence number.
-    pub(super) number: (u32, u16),
-    /// How long the far end held the packet, if it knows that, and its ECN codepoint; `None` if the packet had not
-    /// arrived.
-    pub(super) arrival: Option<(Option<Time>, Ecn)>,
+    /// The packets that it names; `None` if they had not arrived.
+    pub(super) entries: Vec<(RtpNumber, Option<HeldArrival>)>,
 }
 
 /// The report blocks of one RTCP datagram about our streams, taken together.
 pub(super) struct Reports {
-    pub(super) lost: u64,
-    pub(super) expected: u64,
+    pub(super) loss: IntervalLoss,
     pub(super) fraction: u8,
     pub(super) rtt: Option<Time>,
 }
@@ -122,6 +133,8 @@ pub(super) struct Inputs {
     pub(super) has_video: bool,
     /// Whether any packet has an absolute send time.
     pub(super) has_send_times: bool,
+    /// The feedback on packets that came in.
+    pub(super) feedback: FeedbackKind,
     pub(super) events: Vec<ReplayInput>,
 }
 
@@ -176,7 +189,9 @@ impl Inputs {
         }
         let events =
             all.into_iter().map(|(at, _, what)| ReplayInput { at: after(at), what }).collect();
-        Ok(Inputs { begin_ms, has_video, has_send_times, events })
+        let feedback =
+            if is_by_stream { FeedbackKind::Rfc8888 } else { FeedbackKind::TransportWide };
+        Ok(Inputs { begin_ms, has_video, has_send_times, feedback, events })
     }
 }
 
@@ -186,7 +201,7 @@ struct LoggedPacket {
     send_ms: i64,
     /// When the log was written.
     at_ms: i64,
-    packet: Packet,
+    packet: ReplayedPacket,
 }
 
 /// A probe that the browser's pacer sends.
@@ -197,7 +212,7 @@ struct LoggedPacket {
 /// pacing_controller.cc; confirmed by the results that logs of Chromium 156 have for each probe).
 struct OpenProbe {
     created_ms: i64,
-    cluster: Cluster,
+    cluster: BrowserProbe,
     bursts_left: i64,
     bytes_left: i64,
     /// Size at which a burst ends.
@@ -360,7 +375,7 @@ impl<'a> LogTables<'a> {
                     abs_send_time: known.map(|bits| AbsSendTime::from_bits(bits as u32)),
                     payload: Bytes(content as u64),
                 };
-                let packet = Packet { seq: 0, size, kind, cluster: None, rtp };
+                let packet = ReplayedPacket { seq: 0, size, kind, cluster: None, rtp };
                 LoggedPacket { send_ms, at_ms: at[row], packet }
             })
             .collect()
@@ -380,7 +395,7 @@ impl<'a> LogTables<'a> {
                 let rate = ints("rate_bps")[row].max(0);
                 OpenProbe {
                     created_ms: ints("at_ms")[row],
-                    cluster: Cluster {
+                    cluster: BrowserProbe {
                         id: ints("probe")[row].max(0) as u32,
                         rate: Bitrate(rate as u64),
                     },
@@ -436,10 +451,11 @@ impl<'a> LogTables<'a> {
             }
             let (held, ecn) = (ints("arrival_offset_ns")[row], ints("ecn")[row]);
             let held = (held != NO_VALUE).then_some(Time(held.max(0) as u64));
-            let arrival = (ecn != NO_VALUE).then(|| (held, Ecn::from_bits(ecn as u8)));
+            let ecn = (ecn != NO_VALUE).then(|| Ecn::from_bits(ecn as u8));
+            let arrival = ecn.map(|ecn| HeldArrival { held, ecn });
             let number = (ints("media_ssrc")[row] as u32, ints("seq")[row] as u16);
             if let Some((_, report)) = all.last_mut() {
-                report.entries.push(NamedPacket { number, arrival });
+                report.entries.push((number, arrival));
             }
         }
         all
@@ -485,12 +501,11 @@ impl<'a> LogTables<'a> {
             };
             let since = last.get(&ssrc).map(|before| block.since(before));
             if all.last().is_none_or(|(known, _)| *known != at) {
-                all.push((at, Reports { lost: 0, expected: 0, fraction: 0, rtt: None }));
+                all.push((at, Reports { loss: IntervalLoss::default(), fraction: 0, rtt: None }));
             }
             let Some((_, together)) = all.last_mut() else { continue };
-            if let Some(Some((lost, expected))) = since {
-                together.lost += lost;
-                together.expected += expected;
+            if let Some(Some(since)) = since {
+                together.loss += since;
             }
             if since != Some(None) {
                 last.insert(ssrc, block);
@@ -501,8 +516,9 @@ impl<'a> LogTables<'a> {
             let rtt_ms = answered.map(|sent| at.saturating_sub(*sent) as f64 - held_ms);
             together.rtt = rtt_ms.map(|ms| Time::from_secs_f64(ms.max(1.0) / 1e3)).or(together.rtt);
         }
-        all.iter_mut()
-            .for_each(|(_, together)| together.lost = together.lost.min(together.expected));
+        all.iter_mut().for_each(|(_, together)| {
+            together.loss.lost = together.loss.lost.min(together.loss.expected)
+        });
         all
     }
 

@@ -6,7 +6,6 @@
 //! that arrived at a receiver to an [`Estimator`](crate::cc::Estimator) alone.
 
 mod arrivals;
-mod history;
 mod inputs;
 #[cfg(test)]
 mod tests;
@@ -20,12 +19,13 @@ use crate::cc::{
 };
 use crate::event_log::EventLog;
 use crate::packet::Kind;
-use crate::rtp::rtcp::ArrivalOffset;
+use crate::rtp::rtcp::{ArrivalOffset, IntervalLoss};
+use crate::stack::FeedbackKind;
 use crate::table::{Column, Row, RowColumns, Table, Text, Texts, row};
+use crate::transport_history::TransportHistory;
 use crate::units::{Bitrate, RemoteTime, Time};
 use arrivals::{RembRow, ReplayedReceiver};
-use history::History;
-use inputs::{Inputs, What};
+use inputs::{Acknowledged, Inputs, What};
 use std::collections::BTreeMap;
 use std::error::Error;
 use std::fmt;
@@ -33,10 +33,10 @@ use std::fmt;
 /// Arrival times in transport-wide feedback, after libwebrtc's adapter has rounded them down
 /// (`TransportFeedbackAdapter::ProcessTransportFeedbackInner`).
 const RESOLUTION: Time = Time::from_millis(1);
-/// A probe of ours is the same as one of the browser if it is at most this much older than its first packet: the
-/// pacer waits as long for a packet (kProbeClusterTimeout) …
+/// A probe of our control stands for a probe of the browser if it is at most this much older than the first packet of
+/// the browser's: the pacer waits as long for a packet (kProbeClusterTimeout).
 const PROBE_AGE: Time = Time::from_secs(5);
-/// … and if their rates differ by at most this factor.
+/// The rates of the two probes differ by at most this factor.
 const PROBE_RATIO: f64 = 1.5;
 
 /// Why a replay is not possible.
@@ -135,7 +135,7 @@ pub fn replay_log(
 ) -> Result<Replayed, ReplayError> {
     let inputs = Inputs::read(log, sent_ms)?;
     let bounds = RateBounds { has_video: inputs.has_video, ..bounds };
-    let mut replay = Replay::new(control, bounds)?;
+    let mut replay = Replay::new(control, bounds, inputs.feedback)?;
     replay.record(Time::ZERO)?;
     for event in &inputs.events {
         replay.advance(event.at)?;
@@ -189,7 +189,7 @@ struct Wanted {
 struct Receiving {
     receiver: ReplayedReceiver,
     /// Packets that no feedback has reported as received, by transport-wide sequence number.
-    sent: BTreeMap<i64, inputs::Packet>,
+    sent: BTreeMap<i64, inputs::ReplayedPacket>,
     /// The first arrival, which has time zero on the receiver's clock.
     first: Option<RemoteTime>,
 }
@@ -233,7 +233,8 @@ struct Replay<'a> {
     receiving: Option<Receiving>,
     calls: CallsAtOnce,
     clock: Time,
-    history: History,
+    feedback: FeedbackKind,
+    history: TransportHistory<()>,
     wanted: Vec<Wanted>,
     /// Probes from here on belong to the current controller.
     wanted_since: usize,
@@ -245,7 +246,11 @@ struct Replay<'a> {
 }
 
 impl<'a> Replay<'a> {
-    fn new(control: &'a Choice<'a>, bounds: RateBounds) -> Result<Self, ReplayError> {
+    fn new(
+        control: &'a Choice<'a>,
+        bounds: RateBounds,
+        feedback: FeedbackKind,
+    ) -> Result<Self, ReplayError> {
         let (controller, receiving) = halves(control, bounds)?;
         Ok(Replay {
             control,
@@ -254,7 +259,8 @@ impl<'a> Replay<'a> {
             receiving,
             calls: CallsAtOnce::default(),
             clock: Time::ZERO,
-            history: History::default(),
+            feedback,
+            history: TransportHistory::new(feedback),
             wanted: Vec::new(),
             wanted_since: 0,
             targets: Vec::new(),
@@ -292,22 +298,24 @@ impl<'a> Replay<'a> {
         match what {
             What::Sent(packet) => {
                 let probe = packet.cluster.and_then(|cluster| self.own_probe(now, cluster));
-                let sent = self.history.sent(now, packet, probe);
+                let sent = self.history.sent(packet.departure(now, probe));
                 self.controller.on_sent(&sent).map_err(failed)?;
                 if let Some(receiving) = &mut self.receiving {
                     receiving.sent.insert(packet.seq, *packet);
                 }
             }
             What::Transport(feedback) => {
-                let reports = self.history.acknowledge(feedback);
-                self.report(now, &reports, RESOLUTION)?;
+                self.history.acknowledge(feedback.iter().map(Acknowledged::arrival));
+                self.report(now, RESOLUTION)?;
             }
             What::Congestion(report) => {
-                let reports = self.history.acknowledge_by_number(now, report);
-                self.report(now, &reports, ArrivalOffset::RESOLUTION)?;
+                let entries = report.entries.iter().copied();
+                self.history.acknowledge_by_number(now, report.timestamp, entries);
+                self.report(now, ArrivalOffset::RESOLUTION)?;
             }
             What::Reports(report) => {
-                let &inputs::Reports { lost, expected, fraction, rtt } = report;
+                let &inputs::Reports { loss: IntervalLoss { lost, expected }, fraction, rtt } =
+                    report;
                 let report = Feedback::ReceiverReport { lost, expected, fraction, rtt };
                 self.controller.on_feedback(now, report).map_err(failed)?;
                 if let (Some(receiving), Some(rtt)) = (&mut self.receiving, rtt) {
@@ -321,20 +329,16 @@ impl<'a> Replay<'a> {
             }
             What::Route => {
                 (self.controller, self.receiving) = halves(self.control, self.bounds)?;
-                self.history = History::default();
+                self.history = TransportHistory::new(self.feedback);
                 self.wanted_since = self.wanted.len();
             }
         }
         self.record(now)
     }
 
-    /// Hands reports on packets to the control, or their arrivals to its receiving half.
-    fn report(
-        &mut self,
-        now: Time,
-        reports: &[PacketReport],
-        resolution: Time,
-    ) -> Result<(), ReplayError> {
+    /// Hands the feedback that was read last to the control, or its arrivals to the receiving half.
+    fn report(&mut self, now: Time, resolution: Time) -> Result<(), ReplayError> {
+        let reports: &[PacketReport] = &self.history.reports().collect::<Vec<_>>();
         let failed = |error| ReplayError::Control(now, error);
         if let Some(receiving) = &mut self.receiving {
             for rate in receiving.receive(reports)? {
@@ -352,7 +356,7 @@ impl<'a> Replay<'a> {
     }
 
     /// The number of the probe that our control wanted when the browser made this one.
-    fn own_probe(&mut self, now: Time, cluster: inputs::Cluster) -> Option<u32> {
+    fn own_probe(&mut self, now: Time, cluster: inputs::BrowserProbe) -> Option<u32> {
         let current = &mut self.wanted[self.wanted_since..];
         if let Some(known) = current.iter().find(|wanted| wanted.cluster == Some(cluster.id)) {
             return Some(known.probe.id);

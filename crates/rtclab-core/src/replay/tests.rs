@@ -1,6 +1,6 @@
 //! Replays of logs made by hand.
 
-use super::inputs::{Acknowledged, Inputs, What};
+use super::inputs::{Inputs, What};
 use super::*;
 use crate::catalogue::Catalogue;
 use crate::cc::CongestionControlConfig;
@@ -125,7 +125,7 @@ fn control(name: &str) -> Choice<'static> {
     Catalogue::ours().choose(Box::leak(Box::new(config))).expect("a control of ours")
 }
 
-fn sent(inputs: &Inputs) -> Vec<(Time, inputs::Packet)> {
+fn sent(inputs: &Inputs) -> Vec<(Time, inputs::ReplayedPacket)> {
     let packet = |event: &inputs::ReplayInput| match event.what {
         What::Sent(packet) => Some((event.at, packet)),
         _ => None,
@@ -284,39 +284,6 @@ fn arrivals_are_whole_milliseconds_after_the_first() {
 }
 
 #[test]
-fn a_packet_is_reported_as_received_once_and_may_be_found_after_it_was_lost() {
-    let mut history = History::default();
-    let rtp = inputs::Rtp {
-        ssrc: VIDEO as u32,
-        seq: 0,
-        timestamp: 0,
-        abs_send_time: None,
-        payload: Bytes(88),
-    };
-    let packet =
-        |seq| inputs::Packet { seq, size: Bytes(100), kind: Kind::Video, cluster: None, rtp };
-    for seq in 65_534..65_540 {
-        history.sent(Time::from_millis(seq as u64), &packet(seq), None);
-    }
-    assert_eq!(history.in_flight(), Bytes(600));
-    let entry = |seq: i64, arrival_ms| Acknowledged { seq: seq as u16, arrival_ms };
-    let seen = |reports: &[crate::cc::PacketReport]| -> Vec<(i64, bool, bool)> {
-        let of = |r: &crate::cc::PacketReport| {
-            (r.sent.transport_seq, r.received.is_some(), r.lost_before)
-        };
-        reports.iter().map(of).collect()
-    };
-    let first = history.acknowledge(&[entry(65_535, Some(0)), entry(65_536, None)]);
-    assert_eq!(seen(&first), [(65_535, true, false), (65_536, false, false)]);
-    assert_eq!(history.in_flight(), Bytes(300));
-    let second = history.acknowledge(&[entry(65_535, Some(0)), entry(65_536, Some(-1))]);
-    assert_eq!(seen(&second), [(65_536, true, true)]);
-    assert_eq!(history.acknowledge(&[entry(1, Some(0))]).len(), 1);
-    history.sent(Time::from_secs(200), &packet(65_600), None);
-    assert_eq!(history.in_flight(), Bytes(100));
-}
-
-#[test]
 fn the_loss_of_reports_is_what_they_add_and_the_round_trip_leaves_out_what_the_far_end_held() {
     let log = Log::of(3)
         .with(table(
@@ -340,7 +307,7 @@ fn the_loss_of_reports_is_what_they_add_and_the_round_trip_leaves_out_what_the_f
     let inputs = Inputs::read(&log.read(), &[]).expect("a log");
     let reports: Vec<_> = (inputs.events.iter())
         .filter_map(|event| match &event.what {
-            What::Reports(one) => Some((one.lost, one.expected, one.fraction, one.rtt)),
+            What::Reports(one) => Some((one.loss.lost, one.loss.expected, one.fraction, one.rtt)),
             _ => None,
         })
         .collect();
@@ -366,7 +333,7 @@ fn a_report_that_was_overtaken_adds_nothing() {
     let inputs = Inputs::read(&Log::of(3).with(report_blocks).read(), &[]).expect("a log");
     let reports: Vec<_> = (inputs.events.iter())
         .filter_map(|event| match &event.what {
-            What::Reports(one) => Some((one.lost, one.expected)),
+            What::Reports(one) => Some((one.loss.lost, one.loss.expected)),
             _ => None,
         })
         .collect();
@@ -533,20 +500,21 @@ fn a_log_with_rfc_8888_feedback_is_replayed_like_one_with_transport_wide_feedbac
 #[test]
 fn arrivals_in_rfc_8888_feedback_count_from_the_first_report() {
     let inputs = Inputs::read(&Log::of(6).by_stream().read(), &[]).expect("a log");
-    let mut history = History::default();
+    let mut history = TransportHistory::new(inputs.feedback);
     let mut received = Vec::new();
     for event in &inputs.events {
         match &event.what {
             What::Sent(packet) => {
-                history.sent(event.at, packet, None);
+                history.sent(packet.departure(event.at, None));
             }
             What::Congestion(report) => {
-                let reports = history.acknowledge_by_number(event.at, report);
-                let of = |r: &PacketReport| {
+                let entries = report.entries.iter().copied();
+                history.acknowledge_by_number(event.at, report.timestamp, entries);
+                let of = |r: PacketReport| {
                     let at = r.received.expect("all arrived").0.as_micros();
                     (r.sent.transport_seq, at, r.held.map(Time::as_millis), r.ecn)
                 };
-                received.extend(reports.iter().map(of));
+                received.extend(history.reports().map(of));
             }
             _ => {}
         }
@@ -565,31 +533,4 @@ fn arrivals_in_rfc_8888_feedback_count_from_the_first_report() {
         received.into_iter().map(|(seq, at, held, ecn)| (seq, micros(at), held, ecn)).collect();
     assert_eq!(received, expected);
     assert_eq!(history.in_flight(), Bytes(0));
-}
-
-/// Of six packets the report names the first, the third as lost, and the fifth; the next one names the third again.
-#[test]
-fn packets_that_rfc_8888_feedback_passes_over_were_lost_once_and_may_be_recovered() {
-    let mut history = History::default();
-    let inputs = Inputs::read(&Log::of(6).by_stream().read(), &[]).expect("a log");
-    for (at, packet) in sent(&inputs) {
-        history.sent(at, &packet, None);
-    }
-    let mut hear = |entries: &[(u16, bool)]| {
-        let entry = |&(seq, arrived): &(u16, bool)| inputs::NamedPacket {
-            number: (VIDEO as u32, seq),
-            arrival: arrived.then_some((Some(Time::ZERO), Ecn::Ect1)),
-        };
-        let entries = entries.iter().map(entry).collect();
-        let report = inputs::CongestionReport { timestamp: 0, entries };
-        let reports = history.acknowledge_by_number(Time::from_secs(1), &report);
-        let of = |r: &PacketReport| (r.sent.transport_seq, r.received.is_some(), r.lost_before);
-        let seen: Vec<_> = reports.iter().map(of).collect();
-        (seen, history.in_flight())
-    };
-    let lost = |seq| (seq, false, false);
-    let first = [(0, true, false), lost(1), lost(2), lost(3), (4, true, false)];
-    assert_eq!(hear(&[(0, true), (2, false), (4, true)]), (first.to_vec(), Bytes(990)));
-    assert_eq!(hear(&[(2, true), (3, false)]).0, [(2, true, true), (3, false, true)]);
-    assert_eq!(hear(&[(0, true), (2, true), (77, true)]).0, []);
 }

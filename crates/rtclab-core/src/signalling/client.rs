@@ -3,7 +3,7 @@
 use super::SignallingEvent;
 use crate::endpoint::setup::work::{Durations, Range};
 use crate::packet::{Address, Content, Datagram, Message, Signal, Transmit, WebSocketSegment};
-use crate::tcp::Stream;
+use crate::tcp::MessageStream;
 use crate::units::Time;
 use std::collections::VecDeque;
 
@@ -33,7 +33,7 @@ pub struct SignallingClientConfig {
 /// The WebSocket of a page.
 pub struct SignallingClient {
     config: SignallingClientConfig,
-    stream: Stream<Message>,
+    stream: MessageStream<Message>,
     /// When the connection is opened, until then.
     open: Option<Time>,
     /// How long the browser works before it asks for a WebSocket.
@@ -54,7 +54,7 @@ impl SignallingClient {
         };
         let open = config.open + work(OPEN);
         SignallingClient {
-            stream: Stream::connect(0),
+            stream: MessageStream::connect(0),
             open: (open < config.close).then_some(open),
             work: work(REQUEST),
             request: None,

@@ -2,7 +2,7 @@
 
 use super::SignallingEvent;
 use crate::packet::{Address, Content, Datagram, Message, Signal, Transmit, WebSocketSegment};
-use crate::tcp::Stream;
+use crate::tcp::MessageStream;
 use crate::units::Time;
 use std::collections::VecDeque;
 
@@ -30,7 +30,7 @@ pub struct SignallingServerConfig {
 pub struct SignallingServer {
     config: SignallingServerConfig,
     /// One for each page.
-    streams: Vec<Stream<Message>>,
+    streams: Vec<MessageStream<Message>>,
     /// Indices of the pages that have come, in their order.
     present: Vec<usize>,
     /// Messages to send, with their page and the time when the work on them is done, in order.
@@ -42,7 +42,7 @@ impl SignallingServer {
     /// Creates a server.
     pub fn new(config: SignallingServerConfig) -> Self {
         SignallingServer {
-            streams: config.pages.iter().map(|_| Stream::listen(0)).collect(),
+            streams: config.pages.iter().map(|_| MessageStream::listen(0)).collect(),
             present: Vec::new(),
             queue: VecDeque::new(),
             events: VecDeque::new(),
@@ -52,7 +52,7 @@ impl SignallingServer {
 
     /// When to call [`SignallingServer::handle_timeout`].
     pub fn poll_timeout(&self) -> Option<Time> {
-        let streams = self.streams.iter().filter_map(Stream::poll_timeout);
+        let streams = self.streams.iter().filter_map(MessageStream::poll_timeout);
         streams.chain(self.queue.front().map(|(at, ..)| *at)).min()
     }
 

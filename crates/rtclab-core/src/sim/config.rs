@@ -13,7 +13,7 @@ use crate::record::Detail;
 use crate::tcp::{Algorithm, ObjectsConfig};
 use crate::udp::ConstantRate;
 use crate::units::Time;
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize};
 use std::fmt;
 
 /// A participant, or a server that mixes.
@@ -41,12 +41,26 @@ pub struct ParticipantConfig {
     pub nat: Option<NatKind>,
     /// Its congestion control.
     pub congestion_control: CongestionControlConfig,
-    /// How lost packets of its video are repaired.
-    #[serde(default)]
-    pub repair: Repair,
+    /// How lost packets of its video are repaired; `None`, or `auto` in JSON, for the repair of its stack profile.
+    #[serde(default, deserialize_with = "repair_or_auto")]
+    pub repair: Option<Repair>,
     /// Name of its stack profile; if left out, the profile of the congestion control's era.
     #[serde(default)]
     pub stack: Option<String>,
+}
+
+fn repair_or_auto<'de, D: Deserializer<'de>>(value: D) -> Result<Option<Repair>, D::Error> {
+    #[derive(Deserialize)]
+    #[serde(rename_all = "kebab-case")]
+    enum Choice {
+        Auto,
+        #[serde(untagged)]
+        Scheme(Repair),
+    }
+    Ok(match Option::deserialize(value)? {
+        Some(Choice::Scheme(repair)) => Some(repair),
+        Some(Choice::Auto) | None => None,
+    })
 }
 
 /// A connection between two participants, with media in both directions.

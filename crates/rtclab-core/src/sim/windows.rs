@@ -43,9 +43,9 @@ impl Executor for Sequential {
 /// Where something belongs in the order of a run without windows: by time; at one time deliveries before timeouts,
 /// deliveries in the order of the network, and timeouts by when they were due and by port.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-struct Key {
+struct EventKey {
     at: Time,
-    /// The number of a delivery; [`Key::TIMEOUT`] for a timeout.
+    /// The number of a delivery; [`EventKey::TIMEOUT`] for a timeout.
     delivery: u64,
     due: Time,
     /// The port of a timeout; the path of a delivery.
@@ -54,14 +54,15 @@ struct Key {
     number: u64,
 }
 
-impl Key {
+impl EventKey {
     const TIMEOUT: u64 = u64::MAX;
-    const BEGINNING: Key = Key { at: Time::ZERO, delivery: 0, due: Time::ZERO, port: 0, number: 0 };
+    const BEGINNING: EventKey =
+        EventKey { at: Time::ZERO, delivery: 0, due: Time::ZERO, port: 0, number: 0 };
 
-    /// What has happened in the network by then.
+    /// The moment in the network up to which everything has happened.
     fn until(&self) -> Until {
         match self.delivery {
-            Key::TIMEOUT => Until::End(self.at),
+            EventKey::TIMEOUT => Until::End(self.at),
             _ => Until::Delivery(self.at, self.port as usize, self.number),
         }
     }
@@ -69,7 +70,7 @@ impl Key {
 
 /// A datagram that arrives at a node.
 struct Arrived {
-    key: Key,
+    key: EventKey,
     flight: Flight,
 }
 
@@ -84,10 +85,10 @@ enum Output {
 /// What comes to a node and from it.
 struct NodeRun {
     inbox: VecDeque<Arrived>,
-    outputs: Vec<(Key, Output)>,
+    outputs: Vec<(EventKey, Output)>,
     /// Time of its last event.
     last: Time,
-    key: Key,
+    key: EventKey,
     moment: Moment,
     /// Number of events in the last window.
     events: usize,
@@ -100,7 +101,7 @@ impl NodeRun {
             inbox: VecDeque::new(),
             outputs: Vec::new(),
             last: Time::ZERO,
-            key: Key::BEGINNING,
+            key: EventKey::BEGINNING,
             moment: Moment::default(),
             events: 0,
             stands_still: false,
@@ -128,7 +129,8 @@ impl NodeRun {
                     node.handle_datagram(now, flight.to.port, &flight.received());
                 }
                 None => {
-                    let key = Key { at: now, delivery: Key::TIMEOUT, due, port, number: 0 };
+                    let key =
+                        EventKey { at: now, delivery: EventKey::TIMEOUT, due, port, number: 0 };
                     self.key = self.key.max(key);
                     if !self.moment.count_timeout(ends) {
                         self.outputs.push((self.key, Output::Standstill));
@@ -152,11 +154,11 @@ impl NodeRun {
 pub(super) struct Windows {
     runs: Vec<NodeRun>,
     /// What the nodes did in the window before the current one.
-    done: Vec<Vec<(Key, Output)>>,
-    ahead: Deliveries,
+    done: Vec<Vec<(EventKey, Output)>>,
+    foreseen: Deliveries,
 }
 
-/// What is known of deliveries ahead of time.
+/// Deliveries that the network foresees.
 struct Deliveries {
     /// Everything before this time has been taken out of the network.
     until: Time,
@@ -166,8 +168,8 @@ struct Deliveries {
     /// Datagrams for each node in the next window, in order.
     arrived: Vec<VecDeque<Arrived>>,
     /// Datagrams that servers and relays pass on, in order.
-    passing: VecDeque<(Key, NodeId, u32)>,
-    order: Vec<(Key, usize)>,
+    passing: VecDeque<(EventKey, NodeId, u32)>,
+    order: Vec<(EventKey, usize)>,
 }
 
 impl Windows {
@@ -176,7 +178,7 @@ impl Windows {
         Windows {
             runs: (0..nodes).map(|_| NodeRun::new()).collect(),
             done: (0..nodes).map(|_| Vec::new()).collect(),
-            ahead: Deliveries {
+            foreseen: Deliveries {
                 until: Time::ZERO,
                 next: 0,
                 deliveries: Vec::new(),
@@ -199,12 +201,12 @@ impl Windows {
         let length = Time((lookahead.time.0 / 2).max(1));
         let ends = world.ends.len();
         let mut now = begin;
-        self.ahead.take(world, lookahead, now, end.min(now + length));
+        self.foreseen.take(world, lookahead, now, end.min(now + length));
         while now < end {
             let next = end.min(now + length);
-            let Windows { runs, done, ahead } = self;
+            let Windows { runs, done, foreseen } = self;
             // The inboxes of the window before are empty.
-            for (run, arrived) in runs.iter_mut().zip(&mut ahead.arrived) {
+            for (run, arrived) in runs.iter_mut().zip(&mut foreseen.arrived) {
                 std::mem::swap(&mut run.inbox, arrived);
             }
             {
@@ -220,9 +222,9 @@ impl Windows {
                 };
                 let mut jobs: Vec<Job<'_>> = Vec::new();
                 jobs.push(Box::new(|| {
-                    world.settle(ahead, done, now);
+                    world.settle(foreseen, done, now);
                     let until = end.min(now + length + length);
-                    ahead.take(world, lookahead, now, until);
+                    foreseen.take(world, lookahead, now, until);
                     run_nodes();
                 }));
                 (1..executor.threads()).for_each(|_| jobs.push(Box::new(&run_nodes)));
@@ -236,7 +238,7 @@ impl Windows {
             }
             now = next;
         }
-        world.settle(&mut self.ahead, &mut self.done, end);
+        world.settle(&mut self.foreseen, &mut self.done, end);
         world.failure.clone().map_or(Ok(()), Err)
     }
 }
@@ -251,7 +253,7 @@ impl Deliveries {
         let World { links, recorder, .. } = world;
         links.network.take_deliveries(lookahead, (now, until), &mut self.deliveries);
         for Delivery { at, path, number, to, queued, packet } in self.deliveries.drain(..) {
-            let key = Key { at, delivery: self.next, due: at, port: path as u32, number };
+            let key = EventKey { at, delivery: self.next, due: at, port: path as u32, number };
             self.next += 1;
             let id = packet.payload;
             links.crossed(packet, queued);
@@ -270,8 +272,13 @@ impl Deliveries {
 impl World {
     /// Puts what nodes, servers and relays did before `end` into the network and the record, in order, and lets
     /// everything happen in the network that happens before `end`.
-    fn settle(&mut self, ahead: &mut Deliveries, done: &mut [Vec<(Key, Output)>], end: Time) {
-        let Deliveries { order, passing, .. } = ahead;
+    fn settle(
+        &mut self,
+        foreseen: &mut Deliveries,
+        done: &mut [Vec<(EventKey, Output)>],
+        end: Time,
+    ) {
+        let Deliveries { order, passing, .. } = foreseen;
         order.clear();
         for (node, outputs) in done.iter().enumerate() {
             order.extend(outputs.iter().map(|(key, _)| (*key, node)));

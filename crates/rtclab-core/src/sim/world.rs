@@ -18,7 +18,7 @@ use crate::units::Time;
 pub(super) struct EndId(pub(super) u32);
 
 impl EndId {
-    /// The end of the side that offers, or of the other one, of the connection with this index.
+    /// One end of the connection with this index: the side that offers, or the side that answers.
     pub(super) fn of(connection: usize, offers: bool) -> Self {
         EndId(2 * connection as u32 + u32::from(!offers))
     }

@@ -2,7 +2,9 @@
 
 use super::INITIAL_WINDOW;
 use super::aggregation::Aggregation;
-use super::congestion_control::{Ack, CongestionControl, Phase, Signal, Totals, Window};
+use super::congestion_control::{
+    Ack, CongestionControl, CongestionWindow, ConnectionTotals, Phase, Signal,
+};
 use super::delivery_rate::RateSample;
 use super::pacer;
 use super::policer::Policer;
@@ -228,7 +230,7 @@ impl Bbr {
         self.next_cycle(now);
     }
 
-    fn update_min_rtt(&mut self, ack: &Ack, window: &mut Window) {
+    fn update_min_rtt(&mut self, ack: &Ack, window: &mut CongestionWindow) {
         let expired = self.min_rtt.is_some_and(|(_, at)| ack.now > at.saturating_add(MIN_RTT_LIFE));
         if let Some(rtt) = ack.rtt {
             if expired || self.min_rtt.is_none_or(|(min, _)| rtt < min) {
@@ -259,7 +261,7 @@ impl Bbr {
         }
     }
 
-    fn end_probe_rtt(&mut self, now: Time, window: &mut Window) {
+    fn end_probe_rtt(&mut self, now: Time, window: &mut CongestionWindow) {
         self.min_rtt = self.min_rtt.map(|(rtt, _)| (rtt, now));
         window.segments = window.segments.max(self.saved_window);
         if self.is_pipe_full() {
@@ -281,7 +283,7 @@ impl Bbr {
         }
     }
 
-    fn set_window(&mut self, ack: &Ack, window: &mut Window) {
+    fn set_window(&mut self, ack: &Ack, window: &mut CongestionWindow) {
         if ack.delivered > 0 && !self.conserves(ack, window) {
             let full = self.is_pipe_full();
             let extra = if full { self.aggregation.extra(self.rate()) } else { 0 };
@@ -301,7 +303,7 @@ impl Bbr {
 
     /// Adapts the window to loss and recovery. Returns whether it conserves packets: in the first round of
     /// recovery, one segment leaves for each that arrives.
-    fn conserves(&mut self, ack: &Ack, window: &mut Window) -> bool {
+    fn conserves(&mut self, ack: &Ack, window: &mut CongestionWindow) -> bool {
         let before = std::mem::replace(&mut self.phase, ack.phase);
         window.segments = window.segments.saturating_sub(ack.lost).max(1);
         if ack.phase == Phase::Recovery && before != Phase::Recovery {
@@ -321,12 +323,12 @@ impl Bbr {
 
 impl CongestionControl for Bbr {
     /// Paces at the high gain until a delivery rate is known.
-    fn on_connected(&mut self, rtt: Time, window: &Window) {
+    fn on_connected(&mut self, rtt: Time, window: &CongestionWindow) {
         let rtt = rtt.max(SHORTEST_RTT).as_secs_f64();
         self.pacing_rate = Some(paced(HIGH_GAIN * f64::from(window.segments) / rtt));
     }
 
-    fn on_ack(&mut self, ack: &Ack, window: &mut Window) {
+    fn on_ack(&mut self, ack: &Ack, window: &mut CongestionWindow) {
         self.round_start = false;
         if let Some(sample) = ack.rate {
             self.update_rate(ack, &sample);
@@ -341,13 +343,13 @@ impl CongestionControl for Bbr {
         self.set_window(ack, window);
     }
 
-    fn on_congestion(&mut self, _signal: Signal, window: &Window) -> u32 {
+    fn on_congestion(&mut self, _signal: Signal, window: &CongestionWindow) -> u32 {
         self.save_window(window.segments);
         window.ssthresh
     }
 
     /// Also ends a round of the policer's interval.
-    fn on_timeout(&mut self, timeout: &Totals) {
+    fn on_timeout(&mut self, timeout: &ConnectionTotals) {
         self.phase = Phase::Loss;
         self.full_rate = 0.0;
         if self.policer.on_timeout(timeout, self.mode == Mode::ProbeBandwidth) {
@@ -431,7 +433,7 @@ mod tests {
     #[test]
     fn an_equal_round_trip_does_not_postpone_probing_for_the_minimum() {
         let (mut bbr, mut ack) = full();
-        let mut window = Window::new(100);
+        let mut window = CongestionWindow::new(100);
         ack.rtt = Some(Time::from_millis(50));
         for (now_ms, small) in [(5_000, false), (10_000, false), (10_001, true)] {
             ack.now = Time::from_millis(now_ms);
@@ -443,7 +445,7 @@ mod tests {
     #[test]
     fn the_first_segments_are_paced_one_percent_below_the_high_gain() {
         let mut bbr = Bbr::new(1);
-        bbr.on_connected(Time::from_millis(100), &Window::new(10));
+        bbr.on_connected(Time::from_millis(100), &CongestionWindow::new(10));
         // 2.885 times 10 segments in 100 ms, less 1 %.
         assert!((bbr.pacing_rate().unwrap_or(0.0) - 285.615).abs() < 1e-9);
     }
@@ -453,10 +455,10 @@ mod tests {
         let (mut bbr, mut ack) = full();
         let interval = Time::from_millis(50);
         ack.rate = Some(RateSample { delivered: 50, interval, ..RateSample::default() });
-        bbr.on_ack(&ack, &mut Window::new(100));
+        bbr.on_ack(&ack, &mut CongestionWindow::new(100));
         assert!(bbr.round_start);
         ack.rate = None;
-        bbr.on_ack(&ack, &mut Window::new(100));
+        bbr.on_ack(&ack, &mut CongestionWindow::new(100));
         assert!(!bbr.round_start);
     }
 }

@@ -6,7 +6,7 @@ use crate::units::Time;
 
 /// The congestion window and the slow start threshold.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Window {
+pub struct CongestionWindow {
     /// Segments that may be in flight.
     pub segments: u32,
     /// Slow start threshold, in segments.
@@ -15,10 +15,10 @@ pub struct Window {
     pub credit: u32,
 }
 
-impl Window {
+impl CongestionWindow {
     /// The window of a new connection.
     pub fn new(segments: u32) -> Self {
-        Window { segments, ssthresh: u32::MAX, credit: 0 }
+        CongestionWindow { segments, ssthresh: u32::MAX, credit: 0 }
     }
 
     /// Whether the window is below the threshold, so that it doubles every round trip.
@@ -86,7 +86,7 @@ pub struct Marks {
 
 /// Totals of a connection so far.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Totals {
+pub struct ConnectionTotals {
     /// Time of the totals.
     pub now: Time,
     /// Segments delivered.
@@ -136,8 +136,8 @@ pub struct Ack {
 
 impl Ack {
     /// Totals of the connection so far.
-    pub fn totals(&self) -> Totals {
-        Totals { now: self.now, delivered: self.total_delivered, lost: self.total_lost }
+    pub fn totals(&self) -> ConnectionTotals {
+        ConnectionTotals { now: self.now, delivered: self.total_delivered, lost: self.total_lost }
     }
 }
 
@@ -171,27 +171,27 @@ impl Ack {
 pub trait CongestionControl: Send {
     /// Handles an acknowledgement. If the control does not [own the window](Self::owns_window), this is not
     /// called in [`Phase::Reducing`] and [`Phase::Recovery`], where the sender reduces the window proportionally.
-    fn on_ack(&mut self, ack: &Ack, window: &mut Window);
+    fn on_ack(&mut self, ack: &Ack, window: &mut CongestionWindow);
 
     /// Handles a sign of congestion, at most one per round trip. Returns the new slow start threshold.
     ///
     /// A control that [owns the window](Self::owns_window) hears of losses only. It finds marks in [`Ack::marked`].
-    fn on_congestion(&mut self, signal: Signal, window: &Window) -> u32;
+    fn on_congestion(&mut self, signal: Signal, window: &CongestionWindow) -> u32;
 
     /// Counts marks. Called for every acknowledgement in every phase, before anything else, if accurate ECN is in use.
     fn on_marks(&mut self, _marks: &Marks) {}
 
     /// Handles the opening of the connection. `rtt` is the first round trip.
-    fn on_connected(&mut self, _rtt: Time, _window: &Window) {}
+    fn on_connected(&mut self, _rtt: Time, _window: &CongestionWindow) {}
 
     /// Handles the expiry of the retransmission timer. Called after `on_congestion`.
-    fn on_timeout(&mut self, _timeout: &Totals) {}
+    fn on_timeout(&mut self, _timeout: &ConnectionTotals) {}
 
     /// Handles the undo of the last reduction, which was a mistake.
     fn on_undo(&mut self) {}
 
     /// Handles the round trip of an acknowledgement, in every phase.
-    fn on_rtt(&mut self, _ack: &Ack, _rtt: Time, _window: &mut Window) {}
+    fn on_rtt(&mut self, _ack: &Ack, _rtt: Time, _window: &mut CongestionWindow) {}
 
     /// Whether the control sets the window itself in every phase.
     fn owns_window(&self) -> bool {

@@ -1,7 +1,9 @@
 //! CUBIC (RFC 9438) with the slow start exit of Linux (HyStart, Ha and Rhee 2011). A mark counts as a loss (RFC 9438,
 //! section 4.6).
 
-use super::congestion_control::{Ack, CongestionControl, Signal, Totals, Window};
+use super::congestion_control::{
+    Ack, CongestionControl, CongestionWindow, ConnectionTotals, Signal,
+};
 use super::newreno::MIN_SSTHRESH;
 use crate::units::Time;
 
@@ -43,7 +45,7 @@ struct Epoch {
 }
 
 impl CongestionControl for Cubic {
-    fn on_ack(&mut self, ack: &Ack, window: &mut Window) {
+    fn on_ack(&mut self, ack: &Ack, window: &mut CongestionWindow) {
         if !ack.window_limited {
             return;
         }
@@ -57,7 +59,7 @@ impl CongestionControl for Cubic {
         }
     }
 
-    fn on_rtt(&mut self, ack: &Ack, rtt: Time, window: &mut Window) {
+    fn on_rtt(&mut self, ack: &Ack, rtt: Time, window: &mut CongestionWindow) {
         // Linux: samples right after recovery still see the earlier queue.
         let second = Time::from_secs(1);
         if self.epoch.is_some_and(|epoch| ack.now.saturating_sub(epoch.start) < second) {
@@ -70,7 +72,7 @@ impl CongestionControl for Cubic {
         }
     }
 
-    fn on_congestion(&mut self, _signal: Signal, window: &Window) -> u32 {
+    fn on_congestion(&mut self, _signal: Signal, window: &CongestionWindow) -> u32 {
         let segments = f64::from(window.segments);
         self.epoch = None;
         // RFC 9438, 4.7: fast convergence.
@@ -79,7 +81,7 @@ impl CongestionControl for Cubic {
         ((segments * BETA) as u32).max(MIN_SSTHRESH)
     }
 
-    fn on_timeout(&mut self, _timeout: &Totals) {
+    fn on_timeout(&mut self, _timeout: &ConnectionTotals) {
         *self = Cubic::default();
     }
 }
@@ -146,7 +148,13 @@ struct HyStart {
 }
 
 impl HyStart {
-    fn ends_slow_start(&mut self, ack: &Ack, rtt: Time, delay_min: Time, window: &Window) -> bool {
+    fn ends_slow_start(
+        &mut self,
+        ack: &Ack,
+        rtt: Time,
+        delay_min: Time,
+        window: &CongestionWindow,
+    ) -> bool {
         if self.found || window.segments < LOW_WINDOW {
             return false;
         }
@@ -182,7 +190,7 @@ mod tests {
     fn a_loss_reduces_the_window_to_seven_tenths_and_it_is_back_at_its_maximum_after_k() {
         // K = cbrt(100 * 0.3 / 0.4) = 4.217 s; Reno would be at 70 + 0.529 * 42 = 92 by then.
         let mut cubic = Cubic::default();
-        let mut window = Window { segments: 100, ssthresh: 100, credit: 0 };
+        let mut window = CongestionWindow { segments: 100, ssthresh: 100, credit: 0 };
         window.ssthresh = cubic.on_congestion(Signal::Loss, &window);
         window.segments = window.ssthresh;
         assert_eq!(window.segments, 70);

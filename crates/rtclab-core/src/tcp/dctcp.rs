@@ -4,7 +4,7 @@
 //! acknowledgement at each change (RFC 8257, section 3.2), which tells the sender the same.
 
 use super::alpha::Alpha;
-use super::congestion_control::{Ack, CongestionControl, Marks, Signal, Window};
+use super::congestion_control::{Ack, CongestionControl, CongestionWindow, Marks, Signal};
 use super::newreno::{MIN_SSTHRESH, NewReno};
 use crate::units::Time;
 
@@ -25,12 +25,12 @@ impl CongestionControl for Dctcp {
         self.alpha.on_marks(marks);
     }
 
-    fn on_ack(&mut self, ack: &Ack, window: &mut Window) {
+    fn on_ack(&mut self, ack: &Ack, window: &mut CongestionWindow) {
         NewReno.on_ack(ack, window);
     }
 
     /// A loss halves the window (RFC 8257, section 3.4).
-    fn on_congestion(&mut self, signal: Signal, window: &Window) -> u32 {
+    fn on_congestion(&mut self, signal: Signal, window: &CongestionWindow) -> u32 {
         let share = match signal {
             Signal::Mark => self.alpha.value(),
             Signal::Loss => 1.0,
@@ -47,7 +47,7 @@ mod tests {
     #[test]
     fn a_mark_takes_half_of_the_share_of_marks_and_a_loss_half_of_the_window() {
         let mut dctcp = Dctcp::default();
-        let window = Window::new(40);
+        let window = CongestionWindow::new(40);
         // Without any round, the share is one.
         assert_eq!(dctcp.on_congestion(Signal::Mark, &window), 20);
         // 24 rounds without marks: (15/16)^24 = 0.2125. 40 * 0.2125 / 2 = 4.25.
@@ -58,6 +58,6 @@ mod tests {
         }
         assert_eq!(dctcp.on_congestion(Signal::Mark, &window), 36);
         assert_eq!(dctcp.on_congestion(Signal::Loss, &window), 20);
-        assert_eq!(dctcp.on_congestion(Signal::Loss, &Window::new(2)), 2);
+        assert_eq!(dctcp.on_congestion(Signal::Loss, &CongestionWindow::new(2)), 2);
     }
 }

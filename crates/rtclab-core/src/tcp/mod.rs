@@ -37,8 +37,8 @@ pub use congestion_control::Phase;
 pub use delivery_rate::RateSample;
 pub use receiver::TcpReceiver;
 pub use sender::{SenderConfig, TcpSender};
-pub use stream::Stream;
-pub use traffic::{ObjectsConfig, Statistics, TcpClient, TcpClientConfig, TcpEvent, TcpServer};
+pub use stream::MessageStream;
+pub use traffic::{ObjectsConfig, TcpClient, TcpClientConfig, TcpEvent, TcpServer, TcpStatistics};
 
 /// Initial congestion window in segments (RFC 6928).
 pub const INITIAL_WINDOW: u32 = 10;

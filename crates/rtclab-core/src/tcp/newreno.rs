@@ -1,7 +1,7 @@
 //! NewReno (RFC 5681). As in Linux, it counts every acknowledged segment (RFC 3465), and a mark counts as a loss (RFC
 //! 3168, section 6.1.2).
 
-use super::congestion_control::{Ack, CongestionControl, Signal, Window};
+use super::congestion_control::{Ack, CongestionControl, CongestionWindow, Signal};
 
 /// Minimum slow start threshold: two segments (RFC 5681, equation 4).
 pub(super) const MIN_SSTHRESH: u32 = 2;
@@ -11,7 +11,7 @@ pub(super) const MIN_SSTHRESH: u32 = 2;
 pub struct NewReno;
 
 impl CongestionControl for NewReno {
-    fn on_ack(&mut self, ack: &Ack, window: &mut Window) {
+    fn on_ack(&mut self, ack: &Ack, window: &mut CongestionWindow) {
         if !ack.window_limited {
             return;
         }
@@ -24,7 +24,7 @@ impl CongestionControl for NewReno {
         }
     }
 
-    fn on_congestion(&mut self, _signal: Signal, window: &Window) -> u32 {
+    fn on_congestion(&mut self, _signal: Signal, window: &CongestionWindow) -> u32 {
         (window.segments / 2).max(MIN_SSTHRESH)
     }
 }

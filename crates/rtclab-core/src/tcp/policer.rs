@@ -1,6 +1,6 @@
 //! BBR's model of a token-bucket policer: two intervals of heavy loss at the same rate.
 
-use super::congestion_control::{Ack, Totals};
+use super::congestion_control::{Ack, ConnectionTotals};
 
 /// Minimum and maximum number of rounds of an interval.
 const ROUNDS: (u32, u32) = (4, 16);
@@ -18,7 +18,7 @@ pub(super) struct Policer {
     rounds: u32,
     rate: f64,
     using: bool,
-    start: Totals,
+    start: ConnectionTotals,
 }
 
 impl Policer {
@@ -51,7 +51,11 @@ impl Policer {
 
     /// Handles a retransmission timeout, which ends a round and implies a loss. Returns whether the policer's
     /// rate has been used for long enough.
-    pub(super) fn on_timeout(&mut self, totals: &Totals, probing_bandwidth: bool) -> bool {
+    pub(super) fn on_timeout(
+        &mut self,
+        totals: &ConnectionTotals,
+        probing_bandwidth: bool,
+    ) -> bool {
         if self.using {
             return self.use_for(u32::from(probing_bandwidth));
         }
@@ -68,7 +72,7 @@ impl Policer {
         over
     }
 
-    fn sample(&mut self, totals: &Totals, lost: bool, round: bool) {
+    fn sample(&mut self, totals: &ConnectionTotals, lost: bool, round: bool) {
         if !self.sampling {
             self.begin(totals);
             self.sampling = true;
@@ -91,7 +95,7 @@ impl Policer {
         }
     }
 
-    fn end_interval(&mut self, totals: &Totals, rate: f64) {
+    fn end_interval(&mut self, totals: &ConnectionTotals, rate: f64) {
         let difference = (rate - self.rate).abs();
         if self.rate > 0.0 && (difference <= SAME.0 * self.rate || difference <= SAME.1) {
             self.rate = f64::midpoint(rate, self.rate);
@@ -103,7 +107,7 @@ impl Policer {
         self.begin(totals);
     }
 
-    fn begin(&mut self, totals: &Totals) {
+    fn begin(&mut self, totals: &ConnectionTotals) {
         self.start = *totals;
         self.rounds = 0;
     }
@@ -143,7 +147,7 @@ mod tests {
     #[test]
     fn a_timeout_begins_an_interval_and_ends_a_round() {
         let mut policer = Policer::default();
-        policer.on_timeout(&Totals::default(), true);
+        policer.on_timeout(&ConnectionTotals::default(), true);
         // The timeout's round is the first of four. The second interval has four more.
         assert!(!after(6, &mut policer, 1));
         assert_eq!(policer.rate(), None);

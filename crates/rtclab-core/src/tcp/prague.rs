@@ -6,7 +6,9 @@
 //! The window is reduced at once; there, it follows by a segment per acknowledgement.
 
 use super::alpha::{Alpha, Round};
-use super::congestion_control::{Ack, CongestionControl, Marks, Phase, Signal, Totals, Window};
+use super::congestion_control::{
+    Ack, CongestionControl, CongestionWindow, ConnectionTotals, Marks, Phase, Signal,
+};
 use super::newreno::MIN_SSTHRESH;
 use crate::units::Time;
 
@@ -38,18 +40,18 @@ impl Default for Prague {
 }
 
 impl Prague {
-    fn set(&mut self, window: &mut Window, segments: f64) {
+    fn set(&mut self, window: &mut CongestionWindow, segments: f64) {
         let segments = segments.clamp(f64::from(MIN_SSTHRESH), f64::from(u32::MAX));
         window.segments = segments.ceil() as u32;
         self.missing = f64::from(window.segments) - segments;
     }
 
-    fn segments(&self, window: &Window) -> f64 {
+    fn segments(&self, window: &CongestionWindow) -> f64 {
         f64::from(window.segments) - self.missing
     }
 
     /// Reduces the window once per virtual round trip.
-    fn reduce(&mut self, ack: &Ack, window: &mut Window) {
+    fn reduce(&mut self, ack: &Ack, window: &mut CongestionWindow) {
         let again = |round: Round| round.is_over(ack.now, ack.una, VIRTUAL_RTT);
         if !self.reduced.is_none_or(again) {
             return;
@@ -61,7 +63,7 @@ impl Prague {
     }
 
     /// Grows by one segment per virtual round trip, or slow start. It does not pause after a reduction.
-    fn increase(&mut self, ack: &Ack, window: &mut Window) {
+    fn increase(&mut self, ack: &Ack, window: &mut CongestionWindow) {
         let mut unmarked = ack.acked.saturating_sub(ack.marked);
         if window.in_slow_start() {
             unmarked = window.slow_start(unmarked);
@@ -72,7 +74,7 @@ impl Prague {
         self.set(window, segments + f64::from(unmarked) * slower * slower / segments.max(1.0));
     }
 
-    fn pace(&mut self, rtt: Time, window: &Window) {
+    fn pace(&mut self, rtt: Time, window: &CongestionWindow) {
         let gain = if window.in_slow_start() { SLOW_START_PACING } else { 1.0 };
         let rtt_s = rtt.max(SHORTEST_RTT).as_secs_f64();
         self.pacing_rate = Some(gain * self.segments(window) / rtt_s);
@@ -80,7 +82,7 @@ impl Prague {
 }
 
 impl CongestionControl for Prague {
-    fn on_connected(&mut self, rtt: Time, window: &Window) {
+    fn on_connected(&mut self, rtt: Time, window: &CongestionWindow) {
         self.pace(rtt, window);
     }
 
@@ -88,7 +90,7 @@ impl CongestionControl for Prague {
         self.alpha.on_marks(marks);
     }
 
-    fn on_ack(&mut self, ack: &Ack, window: &mut Window) {
+    fn on_ack(&mut self, ack: &Ack, window: &mut CongestionWindow) {
         if ack.phase == Phase::Recovery {
             if window.segments > window.ssthresh {
                 self.set(window, f64::from(window.ssthresh));
@@ -107,11 +109,11 @@ impl CongestionControl for Prague {
     }
 
     /// A loss halves the window (RFC 9331, section 4.3: as Reno would).
-    fn on_congestion(&mut self, _signal: Signal, window: &Window) -> u32 {
+    fn on_congestion(&mut self, _signal: Signal, window: &CongestionWindow) -> u32 {
         (window.segments / 2).max(MIN_SSTHRESH)
     }
 
-    fn on_timeout(&mut self, _timeout: &Totals) {
+    fn on_timeout(&mut self, _timeout: &ConnectionTotals) {
         self.missing = 0.0;
     }
 
@@ -138,8 +140,8 @@ mod tests {
         Ack { marked, smoothed_rtt, una, next: una + 10, ..Ack::of(Time::from_millis(ms), 1) }
     }
 
-    fn steady(segments: u32) -> Window {
-        Window { segments, ssthresh: 2, credit: 0 }
+    fn steady(segments: u32) -> CongestionWindow {
+        CongestionWindow { segments, ssthresh: 2, credit: 0 }
     }
 
     /// Each unmarked segment adds s/W, so W^2 grows by 2s: from 100, by 200 for 100 segments, or by 8 if the round trip
@@ -185,14 +187,14 @@ mod tests {
         assert_eq!(prague.segments(&window), 5.0);
         prague.on_ack(&ack(2, 2, 0, 50), &mut window);
         window.segments = 1;
-        prague.on_timeout(&Totals::default());
+        prague.on_timeout(&ConnectionTotals::default());
         assert_eq!(prague.segments(&window), 1.0);
     }
 
     #[test]
     fn it_paces_a_window_per_round_trip_and_two_in_slow_start() {
         let mut prague = Prague::default();
-        prague.on_connected(Time::from_millis(50), &Window::new(10));
+        prague.on_connected(Time::from_millis(50), &CongestionWindow::new(10));
         assert_eq!(prague.pacing_rate(), Some(400.0));
         prague.on_ack(&ack(0, 1, 1, 50), &mut steady(20));
         // Halved by the first mark.

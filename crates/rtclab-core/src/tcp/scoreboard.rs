@@ -9,7 +9,7 @@ use std::collections::VecDeque;
 
 /// A segment that is not yet cumulatively acknowledged.
 #[derive(Clone, Copy, Debug)]
-struct Sent {
+struct SentSegment {
     at: Time,
     stamp: Stamp,
     sacked: bool,
@@ -47,7 +47,7 @@ pub(super) struct Found {
 /// All outstanding segments, by number.
 #[derive(Default)]
 pub(super) struct Scoreboard {
-    sent: VecDeque<Sent>,
+    sent: VecDeque<SentSegment>,
     /// First unacknowledged segment.
     una: u32,
     sacked: u32,
@@ -108,7 +108,7 @@ impl Scoreboard {
     /// Records that a new segment is sent.
     pub(super) fn send_new(&mut self, now: Time) {
         let stamp = self.rate.on_sent(now, self.sent.is_empty());
-        self.sent.push_back(Sent {
+        self.sent.push_back(SentSegment {
             at: now,
             stamp,
             sacked: false,
@@ -124,7 +124,7 @@ impl Scoreboard {
             return None;
         }
         let from = self.retransmit_from.max(self.una);
-        let waiting = |sent: &Sent| sent.lost && !sent.retransmitted;
+        let waiting = |sent: &SentSegment| sent.lost && !sent.retransmitted;
         let found = self.sent.iter().skip((from - self.una) as usize).position(waiting);
         self.retransmit_from = found.map_or(self.next(), |offset| from + offset as u32);
         found.map(|_| self.retransmit_from)
@@ -202,7 +202,7 @@ impl Scoreboard {
         &mut self,
         now: Time,
         seq: u32,
-        sent: &Sent,
+        sent: &SentSegment,
         min_rtt: Option<Time>,
         acked: &mut Acked,
     ) {

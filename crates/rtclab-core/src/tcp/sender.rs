@@ -5,7 +5,7 @@ mod recovery;
 mod timers;
 
 use super::algorithm::Algorithm;
-use super::congestion_control::{Ack, CongestionControl, Marks, Phase, Window};
+use super::congestion_control::{Ack, CongestionControl, CongestionWindow, Marks, Phase};
 use super::pacer::Pacer;
 use super::receiver::RECEIVE_WINDOW_SEGMENTS;
 use super::rtt::RttEstimator;
@@ -40,7 +40,7 @@ pub struct SenderConfig {
 pub struct TcpSender {
     config: SenderConfig,
     congestion_control: Box<dyn CongestionControl>,
-    window: Window,
+    window: CongestionWindow,
     board: Scoreboard,
     rtt: RttEstimator,
     connected: bool,
@@ -78,7 +78,7 @@ impl TcpSender {
         let segments = |size: Bytes| size.0.div_ceil(full).min(u64::from(u32::MAX)) as u32;
         TcpSender {
             congestion_control: config.congestion_control.start(config.seed),
-            window: Window::new(INITIAL_WINDOW),
+            window: CongestionWindow::new(INITIAL_WINDOW),
             board: Scoreboard::default(),
             rtt: RttEstimator::default(),
             connected: false,
@@ -166,7 +166,7 @@ impl TcpSender {
     }
 
     /// Congestion window in segments.
-    pub fn window(&self) -> Window {
+    pub fn window(&self) -> CongestionWindow {
         self.window
     }
 
@@ -288,7 +288,7 @@ impl TcpSender {
         self.timer = None;
         self.on_rtt(rtt);
         // RFC 6928, 3: the window begins at one segment if the SYN was lost (in Linux, more than once).
-        self.window = Window::new(if self.openings > 2 { 1 } else { INITIAL_WINDOW });
+        self.window = CongestionWindow::new(if self.openings > 2 { 1 } else { INITIAL_WINDOW });
         let rtt = self.rtt.smoothed().unwrap_or(Time::ZERO);
         self.congestion_control.on_connected(rtt, &self.window);
     }

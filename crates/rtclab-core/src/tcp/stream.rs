@@ -10,7 +10,7 @@ use std::collections::{BTreeMap, VecDeque};
 /// One end of a connection that carries messages of type `M` both ways, in order.
 ///
 /// It does not use ECN. A message travels with its last segment, and is read when that segment and all before it have arrived.
-pub struct Stream<M> {
+pub struct MessageStream<M> {
     sender: TcpSender,
     receiver: TcpReceiver,
     /// Messages written and not acknowledged, by the number of their last segment.
@@ -22,7 +22,7 @@ pub struct Stream<M> {
     opens: bool,
 }
 
-impl<M: Clone> Stream<M> {
+impl<M: Clone> MessageStream<M> {
     /// Creates an end that opens the connection as soon as it is polled.
     pub fn connect(connection: u32) -> Self {
         Self::new(connection, true)
@@ -34,7 +34,7 @@ impl<M: Clone> Stream<M> {
     }
 
     fn new(connection: u32, opens: bool) -> Self {
-        Stream {
+        MessageStream {
             sender: TcpSender::of_messages(connection),
             receiver: TcpReceiver::new(connection),
             written: BTreeMap::new(),
@@ -85,7 +85,7 @@ impl<M: Clone> Stream<M> {
         }
     }
 
-    /// When to call [`Stream::handle_timeout`] and [`Stream::poll`].
+    /// When to call [`MessageStream::handle_timeout`] and [`MessageStream::poll`].
     pub fn poll_timeout(&self) -> Option<Time> {
         let sender = self.sender.poll_timeout();
         sender.into_iter().chain(self.receiver.poll_timeout()).min()

@@ -311,11 +311,11 @@ fn a_segment_beyond_the_receive_window_is_dropped_and_answered() {
 /// Every message is a segment of its own. Its far end sends messages from beyond the window.
 #[test]
 fn a_stream_keeps_neither_what_was_acknowledged_nor_what_is_beyond_the_window() {
-    let [mut near, mut far] = [Stream::connect(0), Stream::listen(0)];
+    let [mut near, mut far] = [MessageStream::connect(0), MessageStream::listen(0)];
     let mut now = Time::ZERO;
-    let mut exchange = |near: &mut Stream<u32>, far: &mut Stream<u32>| {
+    let mut exchange = |near: &mut MessageStream<u32>, far: &mut MessageStream<u32>| {
         now += Time::from_millis(50);
-        let go = |from: &mut Stream<u32>, to: &mut Stream<u32>| {
+        let go = |from: &mut MessageStream<u32>, to: &mut MessageStream<u32>| {
             from.handle_timeout(now);
             while let Some((segment, message)) = from.poll(now) {
                 to.handle_segment(now, &segment, message.as_ref());

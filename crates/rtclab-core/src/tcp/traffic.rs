@@ -60,7 +60,7 @@ pub struct TcpClientConfig {
 
 /// Figures of one end. The figures of a connection are the sum over its two ends.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Statistics {
+pub struct TcpStatistics {
     /// Number of open connections.
     pub connections: u64,
     /// Sum of the congestion windows of open connections, in segments.
@@ -77,12 +77,12 @@ pub struct Statistics {
     pub objects: u64,
 }
 
-impl Statistics {
+impl TcpStatistics {
     /// The sum of the figures of two ends.
     #[must_use]
-    pub fn plus(&self, other: &Statistics) -> Statistics {
+    pub fn plus(&self, other: &TcpStatistics) -> TcpStatistics {
         let ((sum, count), (other_sum, other_count)) = (self.smoothed_rtts, other.smoothed_rtts);
-        Statistics {
+        TcpStatistics {
             connections: self.connections + other.connections,
             window: self.window + other.window,
             smoothed_rtts: (sum + other_sum, count + other_count),
@@ -98,7 +98,7 @@ impl Statistics {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TcpEvent {
     /// The figures at the end of a second.
-    Statistics(Statistics),
+    Statistics(TcpStatistics),
 }
 
 /// When statistics are due, and whether they are waiting to be polled.
@@ -133,7 +133,7 @@ pub struct TcpClient {
     closed: bool,
     rng: Pcg64Mcg,
     /// Figures of the connections that have ended.
-    past: Statistics,
+    past: TcpStatistics,
     reporting: Reporting,
 }
 
@@ -150,7 +150,7 @@ impl TcpClient {
             begin: config.start.saturating_add(pause),
             closed: false,
             rng,
-            past: Statistics::default(),
+            past: TcpStatistics::default(),
             reporting: Reporting::new(),
             config,
         }
@@ -231,12 +231,16 @@ impl TcpClient {
         self.connection = Some((id, sender));
     }
 
-    fn statistics(&self) -> Statistics {
-        let past =
-            Statistics { connections: 0, window: 0, smoothed_rtts: (Time::ZERO, 0), ..self.past };
+    fn statistics(&self) -> TcpStatistics {
+        let past = TcpStatistics {
+            connections: 0,
+            window: 0,
+            smoothed_rtts: (Time::ZERO, 0),
+            ..self.past
+        };
         let Some((_, sender)) = &self.connection else { return past };
         let rtt = sender.smoothed_rtt();
-        Statistics {
+        TcpStatistics {
             connections: 1,
             window: u64::from(sender.window().segments),
             smoothed_rtts: (rtt.unwrap_or(Time::ZERO), u64::from(rtt.is_some())),
@@ -297,7 +301,7 @@ impl TcpServer {
     /// The next event.
     pub fn poll_event(&mut self) -> Option<TcpEvent> {
         let delivered = self.delivered();
-        let statistics = Statistics { delivered, ..Statistics::default() };
+        let statistics = TcpStatistics { delivered, ..TcpStatistics::default() };
         std::mem::take(&mut self.reporting.due).then_some(TcpEvent::Statistics(statistics))
     }
 

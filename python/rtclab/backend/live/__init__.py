@@ -4,23 +4,17 @@ from __future__ import annotations
 
 import errno
 import re
-import subprocess
-from collections.abc import Callable, Mapping, Sequence
-from functools import cache
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
-from rtclab.backend import Watch, manifest, paths_table, unwatched
-from rtclab.backend.live.cgroup import limited
-from rtclab.backend.live.checks import check_media, check_mixer
-from rtclab.backend.live.controls import check_control
-from rtclab.backend.live.internet import user_space_nat
-from rtclab.backend.live.inviting import WAIT_S, Invitation, announce, listening, own_addresses
-from rtclab.backend.live.media import camera_of
-from rtclab.backend.live.namespaces import Emit, LabError, run_in_lab
-from rtclab.backend.live.recorder import printable
-from rtclab.backend.live.tcp import kernel_congestion_controls, kernel_tcp
-from rtclab.backend.live.traffic import check_traffic
+from rtclab.backend import Watch, unwatched
+from rtclab.backend.live.lab.cgroups import limited
+from rtclab.backend.live.lab.internet import user_space_nat
+from rtclab.backend.live.lab.kernel_tcp import kernel_congestion_controls, kernel_tcp
+from rtclab.backend.live.lab.namespaces import Emit, LabError, run_in_lab
+from rtclab.backend.live.records.recorder import printable
+from rtclab.backend.live.scenario_checks import check_calls, check_participant
+from rtclab.backend.live.user.invitations import WAIT_S, Invitation, announce, listening, own_addresses
 from rtclab.errors import (
     BackendUnavailable,
     BadInput,
@@ -29,7 +23,7 @@ from rtclab.errors import (
     LaboratoryFailed,
     UnsupportedScenario,
 )
-from rtclab.scenario import Scenario, Video, mixing
+from rtclab.scenario import Scenario
 from rtclab.trace import Trace
 
 __all__ = [
@@ -40,8 +34,6 @@ __all__ = [
 ]
 
 SESSION = "rtclab.backend.live.session:run_session"
-OPUS_FRAME_MS = 20
-"""Browsers always send Opus in frames of 20 ms."""
 
 
 class LiveBackend:
@@ -80,28 +72,15 @@ class LiveBackend:
             BackendUnavailable: something is missing. The message names it, the hint says how to get it.
         """
         scenario.check_trusted(live=True)
-        from rtclab.backend.live.connections import live_connections
-        from rtclab.backend.live.doctor import what_is_missing
-        from rtclab.backend.live.mcu import MIXER
-        from rtclab.backend.live.own import check_own
+        from rtclab.backend.live.doctor import parts_of, what_is_missing
+        from rtclab.backend.live.user.user_settings import check_user_files
 
         check_calls(scenario)
         for participant in scenario.participants:
             check_participant(scenario, participant)
-        check_own(scenario)
+        check_user_files(scenario)
         self._check_invitations(scenario)
-        joined = live_connections(scenario)
-        missing = what_is_missing(
-            turn=any(call.relay is not None for call in scenario.calls)
-            or has_nat(scenario)
-            or bool(self._invitations),
-            janus=any(one.server == "janus" for one in joined),
-            mixer=any(one.server == MIXER for one in joined),
-            str0m=any(server.kind == "str0m" for server in scenario.servers.values()),
-            nat=has_nat(scenario),
-            internet=scenario.internet,
-            firefox=any(scenario.browser_of(name).name == "firefox" for name in scenario.participants),
-        )
+        missing = what_is_missing(parts_of(scenario))
         if missing:
             raise BackendUnavailable(
                 "live calls cannot run here: "
@@ -150,209 +129,27 @@ class LiveBackend:
             LaboratoryFailed: the emulator or the lab ended, or the machine was suspended.
             DiskFull: no space is left.
         """
-        from rtclab.backend.live.browsers import browsers
-        from rtclab.backend.live.connections import live_connections
-        from rtclab.backend.live.mcu import settings_of
-        from rtclab.backend.live.own import own_pages, own_servers
-        from rtclab.backend.live.pages import pages
-        from rtclab.backend.live.speed import shares
-        from rtclab.backend.live.whip import settings_of as whip_settings
+        from rtclab.backend.live.browsers.encoder_speed import shares
+        from rtclab.backend.live.plan import session_plan
 
         scenario.check_trusted(live=True)
-        started = browsers(scenario)
-        planned = manifest(
-            scenario, backend=self.name, seed=seed, repeat=repeat, browser=versions_of(started) or None
-        ).as_json()
-        planned["field_trials"] = {
-            name: trials
-            for name, one in started.items()
-            if (trials := one["start"]["options"]["field_trials"])
-        }
-        argument = {
-            "call": scenario.native(seed=seed),
-            "calls": planned["calls"],
-            "connections": [one.as_json() for one in live_connections(scenario)],
-            "pages": pages(scenario),
-            "browsers": started,
-            "nat": {
-                name: participant.nat
-                for name, participant in scenario.participants.items()
-                if participant.nat != "none"
-            },
-            "internet": scenario.internet,
-            "mixers": {server: settings_of(scenario, server) for server in mixing.mixers(scenario)},
-            "whip": whip_settings(scenario),
-            "own_pages": own_pages(scenario),
-            "own_servers": own_servers(scenario),
-            "out": str(out.resolve()),
-            "paths": paths_table(scenario).to_dict(as_series=False),
-            "manifest": planned,
-        }
+        plan = session_plan(scenario, seed=seed, repeat=repeat, out=out)
         try:
             with (
                 limited(shares(scenario)) as groups,
                 user_space_nat() as attach,
-                listening(self._invitations) as places,
+                listening(self._invitations, self._wait_s) as places,
             ):
-                invited = {name: place | {"wait_s": self._wait_s} for name, place in places.items()}
                 run_in_lab(
                     SESSION,
-                    argument | {"groups": groups, "invited": invited},
+                    plan.model_copy(update={"cpu_groups": groups, "invited": places}).to_json(),
                     on_start=attach if scenario.internet else None,
                     on_event=lambda event: (self._announce if "seat" in event else watch)(event),
-                    descriptors=[place[kind] for place in places.values() for kind in ("tcp", "udp")],
+                    descriptors=[number for place in places.values() for number in (place.tcp, place.udp)],
                 )
         except LabError as error:
             raise as_raised(error, out) from error
         return Trace(out)
-
-
-def has_nat(scenario: Scenario) -> bool:
-    """Whether a participant is behind a NAT."""
-    return any(participant.nat != "none" for participant in scenario.participants.values())
-
-
-def check_calls(scenario: Scenario) -> None:
-    """Checks that a program exists for every call and for all cross traffic.
-
-    Raises:
-        UnsupportedScenario: no server supports a call, or the kernel lacks a congestion control.
-        BackendUnavailable: iperf3 is not installed.
-    """
-    for index, call in enumerate(scenario.calls):
-        if call.kind == "mcu":
-            raise UnsupportedScenario(
-                f"calls.{index}.kind",
-                "no server of live calls forwards feedback unchanged; got `mcu`, expected another kind",
-                hint='use kind = "sfu" or "mixing-mcu", or run it simulated: --backend sim',
-            )
-        if call.servers is not None:
-            raise UnsupportedScenario(
-                f"calls.{index}.servers",
-                f"servers of live calls are not connected with each other; got {', '.join(call.servers)}",
-                hint="use one `server`, or run it simulated: --backend sim",
-            )
-        check_encryption(scenario, index)
-    for server in mixing.mixers(scenario):
-        check_mixer(scenario, server)
-    for server in mixing.forwarders(scenario):
-        raise UnsupportedScenario(
-            f"servers.{server}.congestion_control",
-            "SFUs of live calls have a congestion control of their own; expected no such table",
-            hint="leave it out, or run it simulated: --backend sim",
-        )
-    check_traffic(scenario)
-
-
-def check_encryption(scenario: Scenario, index: int) -> None:
-    """Checks that both ends of every connection of a call encrypt, or neither.
-
-    Raises:
-        UnsupportedScenario: one end would encrypt. The message names the field.
-    """
-    call = scenario.calls[index]
-    plain = [name for name in call.participants if not scenario.browser_of(name).encryption]
-    if not plain:
-        return
-    own = scenario.participants[plain[0]].browser is not None
-    field = f"participants.{plain[0]}.browser.encryption" if own else "browser.encryption"
-    if call.kind in ("sfu", mixing.MIXING):
-        raise UnsupportedScenario(
-            field, "SFUs and MCUs have no unencrypted connections; got `false`, expected `true`"
-        )
-    if len(plain) < len(call.participants):
-        raise UnsupportedScenario(
-            field,
-            "browsers with and without encryption cannot connect; expected the same value for all "
-            f"participants of `calls.{index}`",
-        )
-
-
-def check_participant(scenario: Scenario, participant: str) -> None:
-    """Checks that a browser supports a participant's settings in the scenario.
-
-    Raises:
-        UnsupportedScenario: no browser can do it.
-    """
-    own = scenario.participants[participant]
-
-    def field(table: str, key: str) -> str:
-        is_own = getattr(own, table) is not None
-        return f"participants.{participant}.{table}.{key}" if is_own else f"{table}.{key}"
-
-    if own.page is not None:
-        check_size(field, camera_of(scenario, participant))
-        return
-    if own.pause is not None:
-        raise UnsupportedScenario(
-            f"participants.{participant}.pause",
-            "the pages of live calls do not pause their media; expected none",
-            hint="leave it out, or run it simulated: --backend sim",
-        )
-    control = scenario.congestion_control_of(participant)
-    check_control(scenario, participant, field("congestion_control", "name").removesuffix(".name"))
-    over_sfu = any(call.kind == "sfu" and participant in call.participants for call in scenario.calls)
-    if control.name == "remb" and over_sfu:
-        raise UnsupportedScenario(
-            field("congestion_control", "name"),
-            "the SFUs of live calls neither send nor read REMB; got `remb`, expected `goog-cc`",
-            hint='use kind = "p2p", or run it simulated: --backend sim',
-        )
-    over_mcu = any(call.kind == mixing.MIXING and participant in call.participants for call in scenario.calls)
-    if control.name == "goog-cc" and over_mcu:
-        raise UnsupportedScenario(
-            field("congestion_control", "name"),
-            "the MCU of live calls knows no transport-wide feedback; got `goog-cc`, expected `remb`",
-            hint="run it simulated: --backend sim",
-        )
-    audio = scenario.audio_of(participant)
-    if audio is not None and audio.frame.ns != OPUS_FRAME_MS * 10**6:
-        raise UnsupportedScenario(
-            field("audio", "frame"),
-            f"browsers send audio in frames of {OPUS_FRAME_MS} ms; got `{audio.frame}`",
-        )
-    video = scenario.video_of(participant)
-    if video is not None and video.repair not in ("auto", "rtx"):
-        raise UnsupportedScenario(
-            field("video", "repair"),
-            f"browsers have their own loss repair, not `{video.repair}`; expected `auto` or `rtx`",
-            hint="run it simulated: --backend sim",
-        )
-    if video is not None and video.device != "desktop":
-        raise UnsupportedScenario(
-            field("video", "device"),
-            f"browsers have their own encoders; got `{video.device}`, expected `desktop`",
-            hint="run it simulated: --backend sim",
-        )
-    check_media(scenario, participant)
-    check_size(field, video)
-
-
-def check_size(field: Callable[[str, str], str], video: Video | None) -> None:
-    """Checks that a clip of the camera's size can be made; ``field`` gives the name of a field.
-
-    Raises:
-        UnsupportedScenario: width or height is odd.
-    """
-    if video is not None and (video.width % 2 or video.height % 2):
-        raise UnsupportedScenario(
-            field("video", "width" if video.width % 2 else "height"),
-            f"the video clip needs an even width and height; got `{video.width}x{video.height}`",
-        )
-
-
-def versions_of(started: Mapping[str, Mapping[str, Any]]) -> str:
-    """The versions of the browsers in use, e.g. ``Chromium 156.0.8078.79 built on Debian GNU/Linux 12``."""
-    executables = dict.fromkeys(browser["start"]["executable"] for browser in started.values())
-    return ", ".join(map(version_of, executables))
-
-
-@cache
-def version_of(executable: str) -> str:
-    """A browser's version."""
-    return subprocess.run(
-        [executable, "--version"], capture_output=True, text=True, check=False
-    ).stdout.strip()
 
 
 _DISK_FULL = re.compile(rf"(?:os error|Errno) (?:{errno.ENOSPC}|{errno.EDQUOT})\b")

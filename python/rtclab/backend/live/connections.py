@@ -1,18 +1,24 @@
-"""The connections of a live call: their nodes, flows and media."""
+"""The connections of a live call, their endpoints, and the flows of other programs: what all rooms share."""
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
-from typing import Any, Self
+from dataclasses import dataclass
+from typing import Any
 
-from rtclab.backend.live.mcu import MIXER
 from rtclab.scenario import Scenario, mixing
 from rtclab.scenario.participant import CORE
 from rtclab.scenario.topology import connections, flow_names
 
 Json = dict[str, Any]
+Message = dict[str, Any]
+"""A JSON message from or to a page or a server. ``type`` is its kind."""
 
-PAGE = "page"
+Address = tuple[str, int]
+"""A node and a port."""
+
+MIXER = "mixer"
+"""The kind, in the connections of a live call, of an MCU that mixes."""
+PAGE_CALL = "page"
 """The kind, in traces, of a call that pages of the user's own made, and of its servers."""
 
 
@@ -23,7 +29,7 @@ class LiveConnection:
     ``flows`` are the names of the flows that ``a`` and ``b`` send. ``relay`` is the node of the TURN server
     that all packets pass. ``forwards`` is the number of the connection whose media ``a`` forwards.
     ``server`` is the kind of the server if ``a`` or ``b`` is one: ``janus``, ``str0m`` or ``whip`` for an
-    SFU, ``mixer`` for an MCU that mixes, and ``PAGE`` for a server of the user's own. ``feed`` is the
+    SFU, ``mixer`` for an MCU that mixes, and ``PAGE_CALL`` for a server of the user's own. ``feed`` is the
     participant whose media ``a`` sends.
     """
 
@@ -35,10 +41,10 @@ class LiveConnection:
     end_ns: int
     flows: tuple[str, str]
     feed: str
-    one_way: bool
-    relay: str | None
-    forwards: int | None
-    server: str | None
+    one_way: bool = False
+    relay: str | None = None
+    forwards: int | None = None
+    server: str | None = None
 
     @property
     def ends(self) -> tuple[str, str]:
@@ -66,14 +72,27 @@ class LiveConnection:
         receives_only = self.one_way and node == self.b
         return f"{node}->{self.feed}" if receives_only else self.sent_by(node)
 
-    def as_json(self) -> Json:
-        """The connection as JSON values."""
-        return asdict(self)
 
-    @classmethod
-    def from_json(cls, values: Json) -> Self:
-        """The connection that :meth:`as_json` described."""
-        return cls(**values | {"flows": tuple(values["flows"])})
+@dataclass(frozen=True)
+class Endpoint:
+    """An IP address and a port that a connection uses."""
+
+    address: str
+    port: int
+    connection: int
+
+
+@dataclass(frozen=True)
+class PortFlows:
+    """The flows at a port of a program that is not a browser.
+
+    ``incoming`` and ``outgoing`` are the flows of the packets to and from the port, None for packets of no
+    flow. ``protocol`` is the packets' protocol in the trace.
+    """
+
+    incoming: str | None = None
+    outgoing: str | None = None
+    protocol: str | None = None
 
 
 def live_connections(scenario: Scenario) -> list[LiveConnection]:

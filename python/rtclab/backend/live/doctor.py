@@ -7,22 +7,25 @@ import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
-from rtclab.backend.live.browser import POLICIES
-from rtclab.backend.live.clip import clip_path
-from rtclab.backend.live.firefox import FIREFOX_NAMES
-from rtclab.backend.live.internet import PROGRAM as NAT_PROGRAM
-from rtclab.backend.live.internet import TUN_DEVICE
-from rtclab.backend.live.mcu import LIBRARY, has_library
-from rtclab.backend.live.namespaces import check_lab
-from rtclab.backend.live.nat import find_nft, nft_rules
-from rtclab.backend.live.str0m import PROGRAM, find_server
+from rtclab.backend.live.browsers.browser_process import POLICIES
+from rtclab.backend.live.browsers.launch_options import find_chromium, find_firefox
+from rtclab.backend.live.browsers.video_clip import clip_path
+from rtclab.backend.live.connections import MIXER, live_connections
+from rtclab.backend.live.lab.internet import PROGRAM as NAT_PROGRAM
+from rtclab.backend.live.lab.internet import TUN_DEVICE
+from rtclab.backend.live.lab.namespaces import check_lab
+from rtclab.backend.live.lab.nat import find_nft, nft_rules
+from rtclab.backend.live.servers.mcu import LIBRARY, has_library
+from rtclab.backend.live.servers.str0m import PROGRAM as SFU_PROGRAM
+from rtclab.backend.live.servers.str0m import find_server
 from rtclab.errors import BackendUnavailable
+from rtclab.scenario import Scenario
 
 SETUP = "`make setup-live` in the repository of rtclab"
-PREPARE_CLIP = "`python -m rtclab.backend.live.clip` prepares it"
+PREPARE_CLIP = "`python -m rtclab.backend.live.browsers.video_clip` prepares it"
 PYTHON_PACKAGES = {
     "aiohttp": "aiohttp",
     "av": "av",
@@ -32,7 +35,6 @@ PYTHON_PACKAGES = {
     "segno": "segno",
     "skvideo": "scikit-video",
 }
-CHROMIUM_NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 MIN_MEMORY_BYTES = 2_000_000_000
 PROBE_TIMEOUT_S = 20
 
@@ -55,48 +57,27 @@ def doctor() -> list[MachineCheck]:
     return [check() for check in CHECKS.values()]
 
 
-def what_is_missing(
-    *,
-    turn: bool = False,
-    janus: bool = False,
-    str0m: bool = False,
-    mixer: bool = False,
-    nat: bool = False,
-    internet: bool = False,
-    firefox: bool = False,
-) -> list[MachineCheck]:
-    """The failed checks among the needs of a live call. It is faster than :func:`doctor`.
+def parts_of(scenario: Scenario) -> list[str]:
+    """The parts of this machine that a live call needs, by their names in ``CHECKS``."""
+    servers = {one.server for one in live_connections(scenario)}
+    browsers = {scenario.browser_of(name).name for name in scenario.participants}
+    has_nat = any(participant.nat != "none" for participant in scenario.participants.values())
+    relayed = any(call.relay is not None for call in scenario.calls)
+    needed = {
+        "turnserver": relayed or has_nat or "invited" in browsers,
+        "janus": "janus" in servers,
+        SFU_PROGRAM: any(server.kind == "str0m" for server in scenario.servers.values()),
+        LIBRARY: MIXER in servers,
+        "nft": has_nat or scenario.internet,
+        NAT_PROGRAM: scenario.internet,
+        "firefox": "firefox" in browsers,
+    }
+    return [*CALL_PARTS, *(part for part, is_needed in needed.items() if is_needed)]
 
-    Args:
-        turn: the call needs a TURN or STUN server.
-        janus: the call needs the SFU Janus.
-        str0m: the call needs rtclab's own SFU.
-        mixer: the call needs the MCU that mixes.
-        nat: participants are behind a NAT.
-        internet: browsers and servers reach hosts outside.
-        firefox: participants use Firefox.
-    """
-    parts = [
-        *CALL_PARTS,
-        *(["turnserver"] if turn else []),
-        *(["janus"] if janus else []),
-        *([PROGRAM] if str0m else []),
-        *([LIBRARY] if mixer else []),
-        *(["nft"] if nat or internet else []),
-        *([NAT_PROGRAM] if internet else []),
-        *(["firefox"] if firefox else []),
-    ]
+
+def what_is_missing(parts: Iterable[str]) -> list[MachineCheck]:
+    """The failed checks of some parts."""
     return [check for part in parts if not (check := CHECKS[part]()).ok]
-
-
-def find_chromium() -> str | None:
-    """Path of the first Chromium in ``PATH``, None if there is none."""
-    return next(filter(None, map(shutil.which, CHROMIUM_NAMES)), None)
-
-
-def find_firefox() -> str | None:
-    """Path of the first Firefox in ``PATH``, None if there is none."""
-    return next(filter(None, map(shutil.which, FIREFOX_NAMES)), None)
 
 
 def check_command(command: str, package: str, *, only_for: str | None = None) -> MachineCheck:
@@ -105,10 +86,14 @@ def check_command(command: str, package: str, *, only_for: str | None = None) ->
     ``only_for`` names the use of a program that calls do not need.
     """
     found = shutil.which(command)
-    detail = found or "not found in PATH"
+    return _check(command, found is not None, found or "not found in PATH", from_debian(package), only_for)
+
+
+def _check(name: str, ok: bool, detail: str, hint: str, only_for: str | None = None) -> MachineCheck:
+    """A check whose detail says what a part is for that not every call needs."""
     if only_for is not None:
         detail += f" (only for {only_for})"
-    return MachineCheck(command, found is not None, detail, from_debian(package), required=only_for is None)
+    return MachineCheck(name, ok, detail, hint, required=only_for is None)
 
 
 def from_debian(package: str) -> str:
@@ -116,23 +101,21 @@ def from_debian(package: str) -> str:
     return f"apt-get install {package}, or {SETUP}"
 
 
+def from_pip(packages: Sequence[str]) -> str:
+    """The hint about missing Python packages."""
+    return f"pip install {' '.join(packages)}, or {SETUP}"
+
+
 def check_forwarding_server() -> MachineCheck:
     """Whether rtclab's own SFU is installed."""
-    found = find_server()
-    detail = f"{found or 'not found'} (only for SFUs of kind str0m)"
-    hint = f"install a wheel of rtclab for Linux, or {SETUP}"
-    return MachineCheck(PROGRAM, found is not None, detail, hint, required=False)
+    found, hint = find_server(), f"install a wheel of rtclab for Linux, or {SETUP}"
+    return _check(SFU_PROGRAM, found is not None, str(found or "not found"), hint, "SFUs of kind str0m")
 
 
 def check_mixer() -> MachineCheck:
     """Whether the library of the MCU that mixes is installed."""
-    detail = f"{'installed' if has_library() else 'not installed'} (only for MCUs that mix)"
-    return MachineCheck(LIBRARY, has_library(), detail, from_pip([LIBRARY]), required=False)
-
-
-def from_pip(packages: Sequence[str]) -> str:
-    """The hint about missing Python packages."""
-    return f"pip install {' '.join(packages)}, or {SETUP}"
+    detail = "installed" if has_library() else "not installed"
+    return _check(LIBRARY, has_library(), detail, from_pip([LIBRARY]), "MCUs that mix")
 
 
 def check_user_namespaces() -> MachineCheck:
@@ -152,70 +135,44 @@ def check_packet_sockets() -> MachineCheck:
     return MachineCheck("packet sockets", ok, "usable" if ok else said, hint)
 
 
-def check_chromium() -> MachineCheck:
-    """Whether Chromium is installed and starts, and its version."""
-    executable, hint = find_chromium(), from_debian("chromium")
+def check_browser(
+    name: str, executable: str | None, package: str, *, only_for: str | None = None
+) -> MachineCheck:
+    """Whether a browser is installed and starts, and its version."""
+    hint = from_debian(package)
     if executable is None:
-        return MachineCheck("chromium", False, "not found in PATH", hint)
+        return _check(name, False, "not found in PATH", hint, only_for)
     ok, said = probe([executable, "--version"])
-    return MachineCheck("chromium", ok, f"{said} ({executable})" if ok else said, hint)
+    return _check(name, ok, f"{said} ({executable})" if ok else said, hint, only_for)
 
 
 def check_plain_http() -> MachineCheck:
     """Whether Chromium can be allowed to open nodes with names such as ``app`` without TLS."""
     browser = "google-chrome" if "google-chrome" in (find_chromium() or "") else "chromium"
     place, only_for = POLICIES[browser], "`page`s of your own and WHIP, if a node is called `app` or `dev`"
-    detail = f"{place}{'' if place.is_dir() else ' is no directory'} (only for {only_for})"
+    detail = f"{place}{'' if place.is_dir() else ' is no directory'}"
     hint = f"as root: mkdir -p {place}; or give the node another name"
-    return MachineCheck("plain HTTP", place.is_dir(), detail, hint, required=False)
-
-
-def check_iperf3() -> MachineCheck:
-    """Whether the program that makes cross traffic is installed."""
-    only_for = "cross traffic, `rtclab validate tcp` and examples of `rtclab link`"
-    return check_command("iperf3", "iperf3", only_for=only_for)
-
-
-def check_turn() -> MachineCheck:
-    """Whether the TURN server is installed."""
-    return check_command("turnserver", "coturn", only_for="calls over a relay or with a NAT")
-
-
-def check_janus() -> MachineCheck:
-    """Whether the SFU is installed."""
-    return check_command("janus", "janus", only_for="calls over the SFU `janus`")
+    return _check("plain HTTP", place.is_dir(), detail, hint, only_for)
 
 
 def check_nft() -> MachineCheck:
     """Whether nftables make a NAT inside an unprivileged user namespace."""
     nft, only_for = find_nft(), "`nat` and `internet`"
     if nft is None:
-        detail = f"not found (only for {only_for})"
-        return MachineCheck("nft", False, detail, from_debian("nftables"), required=False)
-    rules = nft_rules("symmetric")
-    ok, said = probe(["unshare", "--user", "--map-root-user", "--net", nft, rules])
+        return _check("nft", False, "not found", from_debian("nftables"), only_for)
+    ok, said = probe(["unshare", "--user", "--map-root-user", "--net", nft, nft_rules("symmetric")])
     hint = "use a kernel with CONFIG_NF_TABLES, CONFIG_NFT_NAT and CONFIG_NFT_MASQ"
-    return MachineCheck("nft", ok, f"{nft if ok else said} (only for {only_for})", hint, required=False)
+    return _check("nft", ok, nft if ok else said, hint, only_for)
 
 
 def check_internet() -> MachineCheck:
     """Whether the program that connects live calls with hosts outside is installed and may do so."""
-    check = check_command(NAT_PROGRAM, NAT_PROGRAM, only_for="`internet = true`")
+    only_for = "`internet = true`"
+    check = check_command(NAT_PROGRAM, NAT_PROGRAM, only_for=only_for)
     if not check.ok or os.access(TUN_DEVICE, os.R_OK | os.W_OK):
         return check
-    detail = f"{TUN_DEVICE} cannot be read and written (only for `internet = true`)"
-    return MachineCheck(NAT_PROGRAM, False, detail, f"as root: chmod 0666 {TUN_DEVICE}", required=False)
-
-
-def check_firefox() -> MachineCheck:
-    """Whether Firefox is installed and starts, and its version. Only participants that ask for it need it."""
-    executable, hint = find_firefox(), from_debian("firefox-esr")
-    only_for = '(only for `browser.name = "firefox"`)'
-    if executable is None:
-        return MachineCheck("firefox", False, f"not found in PATH {only_for}", hint, required=False)
-    ok, said = probe([executable, "--version"])
-    detail = f"{said} ({executable}) {only_for}" if ok else said
-    return MachineCheck("firefox", ok, detail, hint, required=False)
+    hint = f"as root: chmod 0666 {TUN_DEVICE}"
+    return _check(NAT_PROGRAM, False, f"{TUN_DEVICE} cannot be read and written", hint, only_for)
 
 
 def check_python_packages() -> MachineCheck:
@@ -240,23 +197,15 @@ def check_clip() -> MachineCheck:
 def check_cores() -> MachineCheck:
     """Whether there are enough cores for two encoding browsers and the emulator."""
     cores = len(os.sched_getaffinity(0))
-    return MachineCheck(
-        "cores",
-        cores >= 2,
-        str(cores),
-        "use two cores for two participants, and half a core for each further one",
-    )
+    hint = "use two cores for two participants, and half a core for each further one"
+    return MachineCheck("cores", cores >= 2, str(cores), hint)
 
 
 def check_memory() -> MachineCheck:
     """Whether there is enough memory for two browsers."""
     size_bytes = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    return MachineCheck(
-        "memory",
-        size_bytes >= MIN_MEMORY_BYTES,
-        f"{size_bytes / 1e9:.1f} GB",
-        "use 2 GB for two participants",
-    )
+    enough = size_bytes >= MIN_MEMORY_BYTES
+    return MachineCheck("memory", enough, f"{size_bytes / 1e9:.1f} GB", "use 2 GB for two participants")
 
 
 def probe(command: list[str]) -> tuple[bool, str]:
@@ -274,13 +223,19 @@ CHECKS: dict[str, Callable[[], MachineCheck]] = {
     "nsenter": lambda: check_command("nsenter", "util-linux"),
     "user namespaces": check_user_namespaces,
     "packet sockets": check_packet_sockets,
-    "chromium": check_chromium,
+    "chromium": lambda: check_browser("chromium", find_chromium(), "chromium"),
     "plain HTTP": check_plain_http,
-    "firefox": check_firefox,
-    "iperf3": check_iperf3,
-    "turnserver": check_turn,
-    "janus": check_janus,
-    PROGRAM: check_forwarding_server,
+    "firefox": lambda: check_browser(
+        "firefox", find_firefox(), "firefox-esr", only_for='`browser.name = "firefox"`'
+    ),
+    "iperf3": lambda: check_command(
+        "iperf3",
+        "iperf3",
+        only_for="cross traffic, `rtclab validate tcp` and examples of `rtclab link`",
+    ),
+    "turnserver": lambda: check_command("turnserver", "coturn", only_for="calls over a relay or with a NAT"),
+    "janus": lambda: check_command("janus", "janus", only_for="calls over the SFU `janus`"),
+    SFU_PROGRAM: check_forwarding_server,
     LIBRARY: check_mixer,
     "nft": check_nft,
     NAT_PROGRAM: check_internet,

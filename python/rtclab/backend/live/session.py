@@ -22,36 +22,36 @@ from aiohttp import web
 
 from rtclab import _native
 from rtclab.backend import nobody_connected
-from rtclab.backend.live.browser import BrowserProcess, LoadMeter, allow_plain_http
-from rtclab.backend.live.carried import Address, Claim
-from rtclab.backend.live.cgroup import in_group
-from rtclab.backend.live.connections import LiveConnection
-from rtclab.backend.live.devtools import DRIVERS
-from rtclab.backend.live.firefox import BROWSERS
-from rtclab.backend.live.internet import connect_internet, is_connected
-from rtclab.backend.live.invited import InvitedBrowser
-from rtclab.backend.live.namespaces import (
+from rtclab.backend.live.browsers.browser_process import BrowserProcess, LoadMeter, allow_plain_http
+from rtclab.backend.live.browsers.drivers import DRIVERS
+from rtclab.backend.live.browsers.firefox import BROWSERS
+from rtclab.backend.live.browsers.page_server import PageServer
+from rtclab.backend.live.connections import Address, Json, LiveConnection, Message, PortFlows
+from rtclab.backend.live.lab.cgroups import in_group
+from rtclab.backend.live.lab.cross_traffic import CrossTraffic
+from rtclab.backend.live.lab.http import serve
+from rtclab.backend.live.lab.internet import connect_internet, is_connected
+from rtclab.backend.live.lab.namespaces import (
     RUN,
     RUN_SIZE,
     Emit,
-    Json,
     Node,
     create_nodes,
     listen_in_node,
     name_nodes,
-    node_command,
+    spawn_in_node,
 )
-from rtclab.backend.live.nat import put_behind_nat
-from rtclab.backend.live.own_flows import Network, OwnConnections, OwnFlows
-from rtclab.backend.live.own_page import OwnPage, Report, files_of_page, own_origins, trusting
-from rtclab.backend.live.own_servers import OwnServers
-from rtclab.backend.live.process import Spawn
-from rtclab.backend.live.recorder import Recorder, pick, printable
-from rtclab.backend.live.servers import Servers, spawn
-from rtclab.backend.live.signalling import Message, PageServer, serve
-from rtclab.backend.live.tables import CAPTURE, write_trace
-from rtclab.backend.live.tcp_rows import tcp_rows
-from rtclab.backend.live.traffic import LiveTraffic
+from rtclab.backend.live.lab.nat import put_behind_nat
+from rtclab.backend.live.plan import SessionPlan
+from rtclab.backend.live.records.page_reports import Report
+from rtclab.backend.live.records.recorder import Recorder, pick, printable
+from rtclab.backend.live.records.tcp_table import tcp_rows
+from rtclab.backend.live.records.trace_writer import CAPTURE, write_trace
+from rtclab.backend.live.records.user_flows import EmulatedNetwork, UserConnections, UserFlows
+from rtclab.backend.live.servers.call_servers import CallServers
+from rtclab.backend.live.user.invited_browser import InvitedBrowser
+from rtclab.backend.live.user.user_page import UserPage, files_of_page, secure_origins, trust_arguments
+from rtclab.backend.live.user.user_servers import UserServers
 from rtclab.backend.sampler import Sampler
 from rtclab.errors import CallFailed, LaboratoryFailed, is_disk_full
 from rtclab.importers.logs.live import log_name
@@ -88,42 +88,37 @@ SUSPENDED_S = 1.0
 """If the machine was suspended for longer than this, the calls were disturbed."""
 
 
-def run_session(argument: Json, emit: Emit) -> Json:
+def run_session(values: Json, emit: Emit) -> Json:
     """Runs one repeat and writes its trace, even if the call failed after it had begun.
 
     If the emulator ended by itself, the trace has what it carried until then. Once a second, ``emit`` gets
     what is new in the call; see :class:`Sampler`.
 
     Args:
-        argument: ``call`` from ``Scenario.native``; its ``connections`` and the times of its ``calls``;
-            ``pages``, the configuration of each participant's page; ``browsers``, how each is started;
-            ``nat``, the kind of NAT by participant; ``mixers``, what each server that mixes composes;
-            ``own_pages`` and ``own_servers``, pages and commands of the user's own (:mod:`.own`);
-            ``whip``, the settings of servers with WHIP and WHEP; ``internet``, whether hosts outside can be
-            reached; ``invited``, the ``place`` of each :class:`InvitedBrowser`; ``groups``, the files that
-            join the browsers' control groups; ``out``, the directory of the trace; ``manifest`` as planned;
-            and ``paths``, a table of the trace.
+        values: the :class:`SessionPlan` as JSON.
         emit: called with what is new in the call, and with what happens to the seats of invited browsers.
 
     Raises:
         CallFailed: a program died, a page failed, or nobody connected.
         LaboratoryFailed: the emulator ended, or the machine was suspended.
     """
-    names = [CORE, *(name for name in argument["call"]["network"]["nodes"] if name != CORE)]
+    plan = SessionPlan.from_json(values)
+    names = [CORE, *(name for name in plan.call["network"]["nodes"] if name != CORE)]
     nodes = create_nodes({name: f"{SUBNET}.{index + 1}" for index, name in enumerate(names)})
     name_nodes(nodes)
-    if argument["own_pages"] or any(server["whip"] for server in argument["whip"].values()):
+    if plan.user_pages or any(server.whip for server in plan.whip.values()):
         allow_plain_http(names, RUN)
-    internet = next(node for node in nodes if node.name == INTERNET) if argument["internet"] else None
+    internet = next(node for node in nodes if node.name == INTERNET) if plan.internet else None
     if internet is not None:
         connect_internet(internet, nodes)
-    return asyncio.run(_run_and_write(argument, nodes, emit, internet))
+    asyncio.run(_run_and_write(plan, nodes, emit, internet))
+    return {}
 
 
 async def _run_and_write(
-    argument: Json, nodes: list[Node], emit: Emit = lambda new: None, internet: Node | None = None
-) -> Json:
-    session = Session(argument, nodes, emit, internet)
+    plan: SessionPlan, nodes: list[Node], emit: Emit = lambda new: None, internet: Node | None = None
+) -> None:
+    session = Session(plan, nodes, emit, internet)
     failure: CallFailed | LaboratoryFailed | None = None
     summary: Json | None = None
     try:
@@ -137,28 +132,30 @@ async def _run_and_write(
             raise reason
         failure = LaboratoryFailed(f"{failure or 'the emulator ended'}: {reason}")
     if summary is not None:
-        own = session.own_flows() if argument["own_pages"] else None
+        user_flows = session.user_flows() if plan.user_pages else None
         write_trace(
-            Path(argument["out"]),
-            argument,
+            plan.out,
+            plan.manifest,
             session.recorder,
             summary,
             session.names(),
+            paths=plan.paths,
+            keep_packets=plan.call["record"] == "packets",
             capture=session.capture,
-            claimed=session.claimed,
+            port_flows=session.port_flows,
+            over_tcp=plan.tcp_to_relay,
             failure=str(failure) if failure else None,
             not_connected=session.not_connected,
             notes=session.notes,
-            own=own,
+            user_flows=user_flows,
             ended_ns=session.ended_ns,
         )
     if failure is not None:
         raise failure
-    return {}
 
 
 @dataclass
-class Seat:
+class LiveParticipant:
     """The parts of the session that belong to one participant."""
 
     name: str
@@ -167,7 +164,7 @@ class Seat:
     server: PageServer | None
     """The server of rtclab's own page; None with a page of the user's own."""
     browser: BrowserProcess | InvitedBrowser
-    page: OwnPage | None = None
+    page: UserPage | None = None
     """The page of the user's own, if there is one."""
     address: str = ""
     """The address of the page."""
@@ -182,75 +179,78 @@ class Seat:
 class Session:
     """One repeat.
 
-    ``argument`` and ``emit`` are the same as for :func:`run_session`; the first of ``nodes`` is ``core``.
-    ``internet`` is the one behind which hosts outside can be reached, if they can.
+    Args:
+        plan: what it runs.
+        nodes: the nodes; the first is ``core``.
+        emit: see :func:`run_session`.
+        internet: the node behind which hosts outside can be reached, if they can.
     """
 
     def __init__(
         self,
-        argument: Json,
+        plan: SessionPlan,
         nodes: list[Node],
         emit: Emit = lambda new: None,
         internet: Node | None = None,
     ) -> None:
-        self._argument = argument
-        self._call: Json = argument["call"]
-        self._connections = {
-            one.number: one for one in map(LiveConnection.from_json, argument["connections"])
-        }
+        self._plan, self._call = plan, plan.call
+        self._nodes, self._internet = nodes, internet
+        self._addresses = {node.name: node.address for node in nodes}
+        self._connections = {one.number: one for one in plan.connections}
+        self._participants: dict[str, LiveParticipant] = {}
+        self._emulator: _native.Emulator | None = None
+        self._runners: list[web.AppRunner] = []
+        self._signalling_port = 0
+        self._connected: set[int] = set()
+        self._silent: set[str] = set()
+        self._failure: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self.recorder = Recorder(dict(self._connections), run_began_ms=time.time() * 1000)
-        self._own = OwnConnections(self.recorder, len(self._connections), len(argument["calls"]))
         self._emit, self._sampler = emit, Sampler(self.recorder.rows)
-        self._nodes = nodes
-        self._internet = internet
-        addresses = {node.name: node.address for node in nodes}
-        self._servers = Servers(
-            self._connections,
-            addresses,
-            HOMES,
-            nats=argument["nat"],
-            mixers=argument["mixers"],
-            whip=argument["whip"],
-            fail=self.fail,
-            on_statistics=lambda message: self.recorder.add_server_statistics(message),
-            on_event=self._server_event,
-            on_overload=lambda node, at_ms, dropped: self.recorder.add_event(
-                self.recorder.at_ns(at_ms), node, "overloaded", detail=f"{dropped} datagrams dropped"
-            ),
+        self._user = UserConnections(self.recorder, len(self._connections), len(plan.manifest.calls))
+        self._servers = self._call_servers()
+        self._user_servers = UserServers(
+            plan.user_servers, self._addresses, spawn_in_node, HOMES / "user-servers", self.fail
         )
-        self._traffic = LiveTraffic(
+        self._traffic = CrossTraffic(
             self._call["traffic"],
-            addresses,
-            spawn,
+            self._addresses,
+            spawn_in_node,
             HOMES / "traffic",
             self.fail,
             seed=self._call["seed"],
         )
-        self._own_servers = OwnServers(
-            argument["own_servers"], addresses, spawn, HOMES / "own-servers", self.fail
-        )
-        self._addresses = addresses
-        self._seats: dict[str, Seat] = {}
-        self._runners: list[web.AppRunner] = []
-        self._emulator: _native.Emulator | None = None
-        self._connected: set[int] = set()
-        self._silent: set[str] = set()
-        self._signalling_port = 0
         self.not_connected: list[NotConnected] = []
         self.notes: list[str] = []
         """What a reader must know of the figures."""
         self.ended_ns = 0
         self.emulator_error: Exception | None = None
         """Why the emulator ended by itself, once the session has been stopped."""
-        self.capture = Path(argument["out"]) / PARTIAL_CAPTURE
+        self.capture = plan.out / PARTIAL_CAPTURE
         """What the emulator carried. It gets its final name when it is complete."""
-        self._failure: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+
+    def _call_servers(self) -> CallServers:
+        def overloaded(node: str, at_ms: float, dropped: int) -> None:
+            detail = f"{dropped} datagrams dropped"
+            self.recorder.add_event(self.recorder.at_ns(at_ms), node, "overloaded", detail=detail)
+
+        return CallServers(
+            self._connections,
+            self._addresses,
+            HOMES,
+            nats=self._plan.nats,
+            mixers=self._plan.mixers,
+            whip=self._plan.whip,
+            fail=self.fail,
+            on_statistics=self.recorder.add_server_statistics,
+            on_event=self._server_event,
+            on_overload=overloaded,
+        )
 
     @property
-    def claimed(self) -> dict[Address, Claim]:
+    def port_flows(self) -> dict[Address, PortFlows]:
         """Ports of programs that are not part of a call, with their flows."""
-        signalling = {(CORE, self._signalling_port): Claim()}
-        return signalling | self._servers.claimed | self._traffic.claimed()
+        signalling = {(CORE, self._signalling_port): PortFlows()}
+        return signalling | self._servers.port_flows | self._traffic.port_flows()
 
     async def run(self) -> None:
         """Runs the repeat to its end.
@@ -283,52 +283,54 @@ class Session:
         self._emit(self._sampler.new(self.ended_ns))
         said = await self._traffic.stop()
         summary = self._stop_emulator()
-        out = Path(self._argument["out"])
+        out = self._plan.out
         for report in said:
             write_text(out / f"traffic-{report['name']}.json", json.dumps(report))
             self._add_tcp(report)
-        await asyncio.gather(*(seat.page.stop() for seat in self._seats.values() if seat.page is not None))
-        await asyncio.gather(*(seat.browser.stop() for seat in self._seats.values()))
-        for seat in self._seats.values():
-            if isinstance(seat.browser, InvitedBrowser):
-                self.notes += seat.browser.notes(self._argument["pages"][seat.name]["video"], seat.camera)
-            flows = [self._connections[one].logged_by(seat.name) for one in seat.made]
-            keep_event_logs(seat.browser.event_logs, flows, out)
-        await asyncio.gather(self._servers.stop(), self._own_servers.stop())
+        await asyncio.gather(
+            *(person.page.stop() for person in self._participants.values() if person.page is not None)
+        )
+        await asyncio.gather(*(person.browser.stop() for person in self._participants.values()))
+        for person in self._participants.values():
+            if isinstance(person.browser, InvitedBrowser):
+                self.notes += person.browser.notes(self._plan.pages[person.name]["video"], person.camera)
+            flows = [self._connections[one].logged_by(person.name) for one in person.made]
+            keep_event_logs(person.browser.event_logs, flows, out)
+        await asyncio.gather(self._servers.stop(), self._user_servers.stop())
         await asyncio.gather(*(runner.cleanup() for runner in self._runners))
         return summary
 
     def names(self) -> dict[str, str]:
         """Name of the node by IP address, also of hosts outside with which calls were made."""
-        outside = {} if self._internet is None else dict.fromkeys(self._own.addresses(), INTERNET)
+        outside = {} if self._internet is None else dict.fromkeys(self._user.addresses(), INTERNET)
         return outside | {address: name for name, address in self._addresses.items()}
 
-    def own_flows(self) -> OwnFlows:
+    def user_flows(self) -> UserFlows:
         """The flows of the pages of the user's own, once the session has been stopped."""
         routes = {
             (route["from"], route["to"]): tuple(route["paths"]) for route in self._call["network"]["routes"]
         }
-        network = Network(
+        network = EmulatedNetwork(
             nodes=self.names(),
             participants=[participant["name"] for participant in self._call["participants"]],
             routes=routes,
         )
-        found = OwnFlows(
-            self._own,
+        found = UserFlows(
+            self._user,
             self.recorder,
             network,
-            call=len(self._argument["calls"]),
-            taken=self._argument["manifest"]["flows"],
+            call=len(self._plan.manifest.calls),
+            taken=self._plan.manifest.flows,
             duration_ns=self._call["duration_ns"],
         )
-        for seat in self._seats.values():
-            if seat.page is None:
+        for person in self._participants.values():
+            if person.page is None:
                 continue
-            flows = [found.sent(number) for number in self._own.numbers(seat.name)]
-            keep_event_logs(seat.browser.event_logs, flows, Path(self._argument["out"]))
-            if seat.page.refused:
+            flows = [found.sent(number) for number in self._user.numbers(person.name)]
+            keep_event_logs(person.browser.event_logs, flows, self._plan.out)
+            if person.page.refused:
                 self.notes.append(
-                    f"{seat.page.refused} reports of {seat.name}'s page were refused: "
+                    f"{person.page.refused} reports of {person.name}'s page were refused: "
                     "they were not valid, or too many"
                 )
         return found
@@ -364,12 +366,12 @@ class Session:
         self._begin()
         self._note_clock_step(wall_clock_ahead_s() - pages_load_s)
         await asyncio.gather(
-            *(self._attend(seat) for seat in self._seats.values()),
+            *(self._attend(person) for person in self._participants.values()),
             self._traffic.run(self._sleep_until),
             self._watch(),
         )
         self._check_connections(at_end=True)
-        self._check_own_pages()
+        self._check_user_pages()
         await self._logs_written()
         if self._failure.done():
             await self._failure
@@ -377,13 +379,15 @@ class Session:
     async def _logs_written(self) -> None:
         """Waits, while the calls go on, until the browsers have written their event logs up to now."""
         ended_s, deadline_s = time.time(), time.time() + LOG_INTERVAL_S + LOG_GRACE_S
-        browsers = [one.browser for one in self._seats.values() if isinstance(one.browser, BrowserProcess)]
+        browsers = [
+            one.browser for one in self._participants.values() if isinstance(one.browser, BrowserProcess)
+        ]
         logs = [log for browser in browsers for log in browser.open_logs()]
         while any(log.stat().st_mtime < ended_s for log in logs) and time.time() < deadline_s:
             await asyncio.sleep(0.1)
 
     async def _prepare(self) -> None:
-        await asyncio.gather(self._servers.start(), self._own_servers.start())
+        await asyncio.gather(self._servers.start(), self._user_servers.start())
         await self._traffic.prepare()
         listening = listen_in_node(CORE, self._nodes[0].address)
         self._runners.append(await serve(self._servers.signalling.application(), listening))
@@ -392,118 +396,140 @@ class Session:
             name = participant["name"]
             token = self._servers.signalling.token(name)
             query = f"participant={name}&token={token}"
-            await self._seat(participant, f"ws://{host}:{self._signalling_port}/signalling?{query}")
-        await asyncio.gather(*(self._wait_until_ready(seat) for seat in self._seats.values()))
+            await self._add_participant(
+                participant, f"ws://{host}:{self._signalling_port}/signalling?{query}"
+            )
+        await asyncio.gather(*(self._wait_until_ready(person) for person in self._participants.values()))
         # An invited browser may have left again while another seat was still free.
-        while waiting := [one for one in self._seats.values() if one.page is None and not one.ready.is_set()]:
+        while waiting := [
+            one for one in self._participants.values() if one.page is None and not one.ready.is_set()
+        ]:
             await asyncio.gather(*(self._wait_until_ready(one) for one in waiting))
 
-    async def _seat(self, participant: Json, signalling: str) -> None:
+    async def _add_participant(self, participant: Json, signalling: str) -> None:
+        """Serves the page of a participant, and starts the browser unless it is an invited one."""
         name = participant["name"]
-        place, group = self._place_of(name), self._argument["groups"].get(name)
-
-        def start(command: list[str], **options: Any) -> Popen[bytes]:
-            nice = in_group(group, ["nice", "-n", str(BROWSER_NICENESS), *command])
-            return Popen(node_command(place, nice), **options)
-
         of_session = {
             "signalling": signalling,
             "ice": self._servers.ice_of(name),
             "rooms": self._servers.rooms(),
             "resources": self._servers.resources_of(name),
         }
-        if (outside := self._argument["invited"].get(name)) is not None:
-            await self._invite(participant, outside, of_session)
-            return
-        started = self._argument["browsers"][name]
-        if (settings := self._argument["own_pages"].get(name)) is not None:
-            await self._seat_own(participant, settings, started, place, start)
-            return
-        files = started["files"]
+        times = participant["join_ns"], participant["leave_ns"]
+        if name in self._plan.invited:
+            await self._add_invited(name, times, of_session)
+        elif name in self._plan.user_pages:
+            await self._add_user_page(name, times)
+        else:
+            await self._add_page(name, times, of_session)
+
+    async def _add_page(self, name: str, times: tuple[int, int], of_session: Json) -> None:
+        """Starts a browser with rtclab's page."""
+        place = self._place_of(name)
         server = PageServer(
             partial(self._receive, name),
             partial(self._page_closed, name),
             partial(self._report_failed, name),
-            files,
+            self._plan.browsers[name].page_files,
         )
-        server.configure({**self._argument["pages"][name], **of_session})
-        browser = BROWSERS[started["name"]](name, start, HOMES / name, self.fail)
-        self._seats[name] = Seat(name, participant["join_ns"], participant["leave_ns"], server, browser)
-        listening = listen_in_node(place, LOOPBACK)
-        self._runners.append(await serve(server.application(), listening))
-        url = f"http://{LOOPBACK}:{listening.getsockname()[1]}/"
-        arguments = trusting(started["name"], [], self._own_servers.keys)
-        browser.start(url=url, **started["start"], arguments=arguments)
+        server.configure({**self._plan.pages[name], **of_session})
+        browser = self._browser(name, place)
+        self._participants[name] = LiveParticipant(name, *times, server, browser)
+        address = await self._serve_locally(server.application(), place)
+        self._start_browser(browser, address, [])
 
-    async def _invite(self, participant: Json, place: Json, of_session: Json) -> None:
+    async def _add_invited(self, name: str, times: tuple[int, int], of_session: Json) -> None:
         """Serves the seat of an invited browser."""
-        name = participant["name"]
         browser = InvitedBrowser(
-            next(node for node in self._nodes if node.name == name),
-            place,
+            self._node(name),
+            self._plan.invited[name],
             self._connections,
             of_session["signalling"],
-            partial(spawn, name),
+            partial(spawn_in_node, name),
             HOMES / name,
             emit=self._emit,
             on_message=partial(self._receive, name),
             on_closed=partial(self._invited_left, name),
             fail=self.fail,
         )
-        settings = {**self._argument["pages"][name], **of_session, **browser.settings()}
-        browser.page.configure(settings)
-        self._seats[name] = Seat(name, participant["join_ns"], participant["leave_ns"], browser.page, browser)
+        browser.page.configure({**self._plan.pages[name], **of_session, **browser.settings()})
+        self._participants[name] = LiveParticipant(name, *times, browser.page, browser)
         await browser.start()
 
-    async def _seat_own(
-        self, participant: Json, settings: Json, started: Json, place: str, start: Spawn
-    ) -> None:
+    async def _add_user_page(self, name: str, times: tuple[int, int]) -> None:
         """Starts the browser of a page of the user's own, which is opened when the participant joins."""
-        name = participant["name"]
-        browser = BROWSERS[started["name"]](name, start, HOMES / name, self.fail)
-        page = OwnPage(
+        place, settings = self._place_of(name), self._plan.user_pages[name]
+        browser = self._browser(name, place)
+        page = UserPage(
             name,
             settings,
-            partial(DRIVERS[started["name"]], place, browser.profile),
-            partial(spawn, place),
+            partial(DRIVERS[self._plan.browsers[name].options.name], place, browser.profile),
+            partial(spawn_in_node, place),
             HOMES / name,
-            Path(self._argument["out"]),
-            report=partial(self._receive_own, name),
+            self._plan.out,
+            report=partial(self._receive_from_user_page, name),
             event=lambda event, detail: self.recorder.add_event(self._now_ns(), name, event, detail=detail),
             fail=self.fail,
             sleep_until=self._sleep_until,
         )
-        address = settings["page"]
+        address = settings.page
         if "://" not in address:
-            listening = listen_in_node(place, LOOPBACK)
-            self._runners.append(await serve(files_of_page(Path(address)), listening))
-            address = f"http://{LOOPBACK}:{listening.getsockname()[1]}/{quote(Path(address).name)}"
-        self._seats[name] = Seat(
-            name, participant["join_ns"], participant["leave_ns"], None, browser, page, address
+            file = Path(address)
+            address = await self._serve_locally(files_of_page(file), place) + quote(file.name)
+        self._participants[name] = LiveParticipant(name, *times, None, browser, page, address)
+        origins = secure_origins(address, self._plan.user_servers, self._addresses)
+        self._start_browser(browser, "about:blank", origins, driven=True)
+
+    def _browser(self, name: str, place: str) -> BrowserProcess:
+        """The browser of a participant in a namespace, which has not been started."""
+
+        def spawn(command: list[str], **options: Any) -> Popen[bytes]:
+            nice = ["nice", "-n", str(BROWSER_NICENESS), *command]
+            return spawn_in_node(place, in_group(self._plan.cpu_groups.get(name), nice), **options)
+
+        return BROWSERS[self._plan.browsers[name].options.name](name, spawn, HOMES / name, self.fail)
+
+    def _start_browser(
+        self, browser: BrowserProcess, url: str, origins: Sequence[str], *, driven: bool = False
+    ) -> None:
+        launch = self._plan.browsers[browser.participant]
+        browser.start(
+            launch.executable,
+            url,
+            launch.clip,
+            launch.options,
+            launch.sound,
+            driven=driven,
+            arguments=trust_arguments(launch.options.name, origins, self._user_servers.keys),
         )
-        origins = own_origins(address, self._argument["own_servers"], self._addresses)
-        arguments = trusting(started["name"], origins, self._own_servers.keys)
-        browser.start(url="about:blank", **started["start"], driven=True, arguments=arguments)
+
+    async def _serve_locally(self, application: web.Application, place: str) -> str:
+        """Serves an application at a loopback port of a namespace, and returns its address."""
+        listening = listen_in_node(place, LOOPBACK)
+        self._runners.append(await serve(application, listening))
+        return f"http://{LOOPBACK}:{listening.getsockname()[1]}/"
+
+    def _node(self, name: str) -> Node:
+        return next(node for node in self._nodes if node.name == name)
 
     def _place_of(self, participant: str) -> str:
         """The namespace of the participant's browser, behind its NAT if it has one."""
-        kind = self._argument["nat"].get(participant)
+        kind = self._plan.nats.get(participant)
         if kind is None:
             return participant
-        node = next(node for node in self._nodes if node.name == participant)
-        return put_behind_nat(node, kind).name
+        return put_behind_nat(self._node(participant), kind).name
 
-    async def _wait_until_ready(self, seat: Seat) -> None:
-        if seat.page is not None:
-            await seat.page.start()
+    async def _wait_until_ready(self, person: LiveParticipant) -> None:
+        if person.page is not None:
+            await person.page.start()
             return
-        timeout_s = seat.browser.wait_s if isinstance(seat.browser, InvitedBrowser) else READY_TIMEOUT_S
+        timeout_s = person.browser.wait_s if isinstance(person.browser, InvitedBrowser) else READY_TIMEOUT_S
         try:
-            await asyncio.wait_for(seat.ready.wait(), timeout_s)
+            await asyncio.wait_for(person.ready.wait(), timeout_s)
         except TimeoutError:
             self.fail(
-                f"the page of {seat.name} was not ready within {timeout_s:g} s; "
-                f"expected it to load and to open its camera{seat.browser.last_words()}"
+                f"the page of {person.name} was not ready within {timeout_s:g} s; "
+                f"expected it to load and to open its camera{person.browser.last_words()}"
             )
             await self._failure
 
@@ -542,69 +568,71 @@ class Session:
     async def _sleep_until(self, at_ns: int) -> None:
         await asyncio.sleep(max(0, at_ns - self._now_ns()) / NS_PER_S)
 
-    async def _attend(self, seat: Seat) -> None:
-        if seat.join_ns >= self._call["duration_ns"]:
+    async def _attend(self, person: LiveParticipant) -> None:
+        if person.join_ns >= self._call["duration_ns"]:
             return  # whoever would join after the end never does
-        if seat.page is not None:
-            await self._attend_own(seat, seat.page)
+        if person.page is not None:
+            await self._attend_user_page(person, person.page)
             return
-        assert seat.server is not None
+        assert person.server is not None
         mine = {
             number: call
-            for number, call in enumerate(self._argument["calls"])
-            if seat.name in call["participants"]
+            for number, call in enumerate(self._plan.manifest.calls)
+            if person.name in call.participants
         }
-        later = {number: call["start_ns"] for number, call in mine.items() if call["start_ns"] > seat.join_ns}
-        ending = {number: call["end_ns"] for number, call in mine.items() if call["end_ns"] < seat.leave_ns}
-        await self._sleep_until(seat.join_ns)
-        await seat.server.send("join", calls=[number for number in mine if number not in later])
-        changes = [("joinCall", number, at_ns) for number, at_ns in later.items() if at_ns < seat.leave_ns]
-        changes += [("leaveCall", number, at_ns) for number, at_ns in ending.items() if at_ns > seat.join_ns]
+        later = {number: call.start_ns for number, call in mine.items() if call.start_ns > person.join_ns}
+        ending = {number: call.end_ns for number, call in mine.items() if call.end_ns < person.leave_ns}
+        await self._sleep_until(person.join_ns)
+        await person.server.send("join", calls=[number for number in mine if number not in later])
+        changes = [("joinCall", number, at_ns) for number, at_ns in later.items() if at_ns < person.leave_ns]
+        changes += [
+            ("leaveCall", number, at_ns) for number, at_ns in ending.items() if at_ns > person.join_ns
+        ]
         for kind, number, at_ns in sorted(changes, key=lambda change: change[2]):
             await self._sleep_until(at_ns)
-            await seat.server.send(kind, call=number)
+            await person.server.send(kind, call=number)
             if kind == "leaveCall":
-                self._close(seat.name, number)
-        await self._sleep_until(seat.leave_ns)
-        to_the_end = seat.leave_ns >= self._call["duration_ns"]
-        await seat.server.send("finish" if to_the_end else "leave")
+                self._close(person.name, number)
+        await self._sleep_until(person.leave_ns)
+        to_the_end = person.leave_ns >= self._call["duration_ns"]
+        await person.server.send("finish" if to_the_end else "leave")
         try:
-            await asyncio.wait_for(seat.left.wait(), LEAVE_TIMEOUT_S)
+            await asyncio.wait_for(person.left.wait(), LEAVE_TIMEOUT_S)
         except TimeoutError:
-            self.fail(f"the page of {seat.name} did not send its last report within {LEAVE_TIMEOUT_S:g} s")
+            self.fail(f"the page of {person.name} did not send its last report within {LEAVE_TIMEOUT_S:g} s")
         if not to_the_end:
-            self._close(seat.name)
+            self._close(person.name)
 
-    async def _attend_own(self, seat: Seat, page: OwnPage) -> None:
-        await self._sleep_until(seat.join_ns)
-        self.recorder.add_event(self._now_ns(), seat.name, "joined")
-        work = asyncio.create_task(page.attend(seat.address))
+    async def _attend_user_page(self, person: LiveParticipant, page: UserPage) -> None:
+        await self._sleep_until(person.join_ns)
+        self.recorder.add_event(self._now_ns(), person.name, "joined")
+        work = asyncio.create_task(page.attend(person.address))
         try:
-            await self._sleep_until(seat.leave_ns)
+            await self._sleep_until(person.leave_ns)
         except asyncio.CancelledError:
             work.cancel()
             raise
         if not work.done():
-            steps = f"the steps on {seat.name}'s page were not finished when {seat.name} left"
-            self.notes.append(steps if page.opened else f"the page of {seat.name} did not answer")
+            steps = f"the steps on {person.name}'s page were not finished when {person.name} left"
+            self.notes.append(steps if page.opened else f"the page of {person.name} did not answer")
             work.cancel()
         await asyncio.wait({work})
         if not work.cancelled() and (error := work.exception()) is not None:
             raise error
         await page.finish()
-        seat.left.set()
-        self.recorder.add_event(self._now_ns(), seat.name, "left")
-        if seat.leave_ns < self._call["duration_ns"]:
+        person.left.set()
+        self.recorder.add_event(self._now_ns(), person.name, "left")
+        if person.leave_ns < self._call["duration_ns"]:
             await page.leave()
 
-    def _check_own_pages(self) -> None:
+    def _check_user_pages(self) -> None:
         """Fails the repeat if no page of the user's own made a connection, and notes which ones did not."""
         there = [
-            seat.name
-            for seat in self._seats.values()
-            if seat.page is not None and seat.join_ns < self._call["duration_ns"]
+            person.name
+            for person in self._participants.values()
+            if person.page is not None and person.join_ns < self._call["duration_ns"]
         ]
-        without = [name for name in there if name not in self._own.connected()]
+        without = [name for name in there if name not in self._user.connected()]
         if without and not self._connected and len(without) == len(there):
             last = ", ".join(f"{name}'s is `{self.recorder.last_event(name)}`" for name in without)
             self.fail(f"no page made a working connection; last event: {last}")
@@ -618,12 +646,12 @@ class Session:
     async def _watch(self) -> None:
         """Once a second, records the load of the browsers, and checks connections, emulator and machine."""
         programs = {
-            name: seat.browser.processes
-            for name, seat in self._seats.items()
-            if isinstance(seat.browser, BrowserProcess)
+            name: person.browser.processes
+            for name, person in self._participants.items()
+            if isinstance(person.browser, BrowserProcess)
         }
         programs |= {node: program.tree for node, program in self._servers.programs.items()}
-        programs |= {node: program.tree for node, program in self._own_servers.processes.items()}
+        programs |= {node: program.tree for node, program in self._user_servers.processes.items()}
         meters = {name: LoadMeter(processes) for name, processes in programs.items()}
         asleep_s = suspended_s()
         for second in range(self._call["duration_ns"] // NS_PER_S + 1):
@@ -646,15 +674,17 @@ class Session:
                 self.fail(reason, LaboratoryFailed)
 
     def _note_silent_pages(self) -> None:
-        for seat in self._seats.values():
-            if seat.page is None or seat.name in self._silent or seat.left.is_set():
+        for person in self._participants.values():
+            if person.page is None or person.name in self._silent or person.left.is_set():
                 continue
-            if (silent_s := seat.page.silent_s()) is not None:
-                self._silent.add(seat.name)
+            if (silent_s := person.page.silent_s()) is not None:
+                self._silent.add(person.name)
                 began_ns = self._now_ns() - round(silent_s * NS_PER_S)
-                self.recorder.add_event(began_ns, seat.name, "page_silent", detail="no reports from here on")
+                self.recorder.add_event(
+                    began_ns, person.name, "page_silent", detail="no reports from here on"
+                )
                 self.notes.append(
-                    f"the page of {seat.name} made no report after {began_ns / NS_PER_S:.0f} s: "
+                    f"the page of {person.name} made no report after {began_ns / NS_PER_S:.0f} s: "
                     "it was left, or it does not run, or too slowly"
                 )
 
@@ -668,7 +698,9 @@ class Session:
         if late and len(late) == len(pairs):
             self.not_connected = missing
             self.fail(
-                nobody_connected(late[0], {name: self.recorder.last_event(name) for name in self._seats})
+                nobody_connected(
+                    late[0], {name: self.recorder.last_event(name) for name in self._participants}
+                )
             )
 
     def _pairs(self) -> list[tuple[NotConnected, list[int]]]:
@@ -694,16 +726,16 @@ class Session:
 
     def _page_closed(self, name: str) -> None:
         reason = f"the page of {name} closed its report socket; expected it to stay open until it leaves"
-        if not self._seats[name].left.is_set():
+        if not self._participants[name].left.is_set():
             asyncio.get_running_loop().call_later(CLOSED_GRACE_S, self.fail, reason)
 
     def _invited_left(self, name: str) -> None:
-        seat = self._seats[name]
-        assert isinstance(seat.browser, InvitedBrowser)
+        person = self._participants[name]
+        assert isinstance(person.browser, InvitedBrowser)
         if self._emulator is None:
-            seat.ready.clear()
-            seat.browser.says("left")
-        elif not seat.left.is_set():
+            person.ready.clear()
+            person.browser.says("left")
+        elif not person.left.is_set():
             self.fail(f"the invited browser of {name} has gone; expected it to stay until it leaves the call")
 
     def _report_failed(self, name: str, error: Exception) -> None:
@@ -714,10 +746,10 @@ class Session:
         """Handles a report from a page."""
         match message["type"]:
             case "ready":
-                self._seats[name].camera = message.get("camera")
-                self._seats[name].ready.set()
+                self._participants[name].camera = message.get("camera")
+                self._participants[name].ready.set()
             case "connection":
-                self._seats[name].made.append(message["number"])
+                self._participants[name].made.append(message["number"])
             case "event":
                 self._receive_event(name, message)
             case "stats":
@@ -725,12 +757,12 @@ class Session:
             case "payload_types":
                 self.recorder.add_payload_types(message)
             case "bye":
-                self._seats[name].left.set()
+                self._participants[name].left.set()
 
-    def _receive_own(self, name: str, report: Report) -> None:
+    def _receive_from_user_page(self, name: str, report: Report) -> None:
         """Handles a report from a page of the user's own; nothing counts after it has left."""
-        if not self._seats[name].left.is_set():
-            self._own.receive(name, report, self._call["duration_ns"])
+        if not self._participants[name].left.is_set():
+            self._user.receive(name, report, self._call["duration_ns"])
 
     def _receive_event(self, name: str, message: Message) -> None:
         if self.ended_ns:
@@ -745,9 +777,9 @@ class Session:
 
     def _proof_of_connection(self, name: str) -> str:
         """The event after which media can pass. There is no DTLS handshake without encryption."""
-        if name in self._argument["invited"]:
+        if name in self._plan.invited:
             return "dtls_connected"
-        encrypted = self._argument["browsers"][name]["start"]["options"]["encryption"]
+        encrypted = self._plan.browsers[name].options.encryption
         return "dtls_connected" if encrypted else "ice_connected"
 
 

@@ -9,7 +9,7 @@ from rtclab.errors import BadInput
 from rtclab.importers.imported import Imported
 from rtclab.importers.kinds import READ, kind_of
 from rtclab.importers.logs.dumps import read_dump
-from rtclab.importers.logs.event_log import FIRST_BYTES, event_log
+from rtclab.importers.logs.event_log import FIRST_BYTES, read_event_log
 from rtclab.importers.logs.event_trace import Names, trace_of
 from rtclab.importers.logs.rtcstats import MAGIC, read_rtcstats
 from rtclab.importers.logs.text import LogBytes, read_log
@@ -31,7 +31,7 @@ def open_logs(paths: Sequence[Path], names: Names | None = None) -> Imported:
         return open_log(paths[0], names)
     if len(paths) != 2:
         raise BadInput(f"{len(paths)} logs; expected one, or the event logs of both ends of a connection")
-    return trace_of([event_log(path, read_log(path)) for path in paths], names)
+    return trace_of([read_event_log(path) for path in paths], names)
 
 
 def open_log(path: Path, names: Names | None = None) -> Imported:
@@ -39,21 +39,13 @@ def open_log(path: Path, names: Names | None = None) -> Imported:
 
     Raises:
         BadInput: the file cannot be read, or is of no known format. The message names the file and the place.
+            If it is of another known kind, the message names the kind.
     """
     log = read_log(path)
     if log.content.startswith(FIRST_BYTES) and not _is_text(log):
-        return trace_of([event_log(path, log)], names)
+        return trace_of([read_event_log(path, log)], names)
     if names is not None:
         raise BadInput(f"{path}: names are given, but this is not an event log, whose ends they would name")
-    return open_getstats_log(path, log)
-
-
-def open_getstats_log(path: Path, log: LogBytes) -> Imported:
-    """Reads a dump of webrtc-internals or a file of rtcstats.
-
-    Raises:
-        BadInput: as for :func:`open_log`. If the file is of another known kind, the message says of which.
-    """
     start = log.content[:200].lstrip()
     try:
         if start.startswith(b"{"):
@@ -75,13 +67,8 @@ def _unreadable(path: Path, log: LogBytes) -> BadInput:
     kind = kind_of(log.content)
     if kind is not None:
         return BadInput(f"{path}: {kind.name}; {expected}", hint=kind.instead)
-    return BadInput(f"{path}: {_content_of(log)}; {expected}", hint=READ)
-
-
-def _content_of(log: LogBytes) -> str:
-    if not log.content:
-        return "the file is empty"
-    return "a text of no known format" if _is_text(log) else "data of no known format"
+    content = f"{'a text' if _is_text(log) else 'data'} of no known format"
+    return BadInput(f"{path}: {content if log.content else 'the file is empty'}; {expected}", hint=READ)
 
 
 def _is_text(log: LogBytes) -> bool:

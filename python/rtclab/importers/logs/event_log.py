@@ -36,23 +36,19 @@ class EventLog:
         return int(begin["utc_ms"]) - int(begin["at_ms"])
 
 
-def read_event_log(path: Path) -> EventLog:
+def read_event_log(path: Path, log: LogBytes | None = None) -> EventLog:
     """Reads a log; it may be compressed with gzip.
 
     A log that was cut off is read up to its end. ``notes`` lists parts that are missing or not understood.
 
+    Args:
+        path: the file.
+        log: its content, if the caller has read it.
+
     Raises:
         BadInput: the file cannot be read, or is not an event log of the format that Chromium writes.
     """
-    return event_log(path, read_log(path))
-
-
-def event_log(path: Path, log: LogBytes) -> EventLog:
-    """The event log with this content.
-
-    Raises:
-        BadInput: as for :func:`read_event_log`.
-    """
+    log = read_log(path) if log is None else log
     try:
         native, faults = _native.event_log(log.content)
     except ValueError as error:

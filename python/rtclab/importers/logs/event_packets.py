@@ -67,7 +67,8 @@ def sent_packets(log: EventLog) -> pl.DataFrame:
 
     A packet is lost if feedback covers it and never reports it received.
     """
-    packets = _described(log, log.tables["outgoing_rtp"], _outgoing_kinds(log))
+    kinds = _kinds(log, ("audio_send_config", "ssrc"), ("video_send_config", "rtx_ssrc"))
+    packets = _described(log, log.tables["outgoing_rtp"], kinds)
     return _with_arrivals(log, packets, sent=True)
 
 
@@ -76,7 +77,8 @@ def received_packets(log: EventLog) -> pl.DataFrame:
 
     The times at which they were sent are on the sender's clock.
     """
-    packets = _described(log, log.tables["incoming_rtp"], _incoming_kinds(log))
+    kinds = _kinds(log, ("audio_receive_config", "remote_ssrc"), ("video_receive_config", "rtx_ssrc"))
+    packets = _described(log, log.tables["incoming_rtp"], kinds)
     arrived = _with_arrivals(log, packets, sent=False)
     return arrived.with_columns(delivered_ns=pl.col("delivered_ns").fill_null(pl.col("logged_ns")))
 
@@ -93,11 +95,11 @@ def send_time_offset(log: EventLog) -> int:
     if stamped.is_empty():
         return begin
     logged = (pl.col("at_ms") * 2 + 1) * UNITS_PER_SECOND // 2000
-    error = stamped.select(_nearest(pl.col("abs_send_time") - logged - begin, SEND_TIME_WRAP)).to_series()
+    error = stamped.select(nearest(pl.col("abs_send_time") - logged - begin, SEND_TIME_WRAP)).to_series()
     return (begin + round(cast(float, error.median()))) % SEND_TIME_WRAP
 
 
-def _nearest(difference: pl.Expr, wrap: int) -> pl.Expr:
+def nearest(difference: pl.Expr, wrap: int) -> pl.Expr:
     """A difference modulo ``wrap``, between ``-wrap / 2`` and ``wrap / 2``."""
     half = wrap // 2
     return (difference + half) % wrap - half
@@ -106,7 +108,7 @@ def _nearest(difference: pl.Expr, wrap: int) -> pl.Expr:
 def _described(log: EventLog, rtp: pl.DataFrame, kinds: pl.DataFrame) -> pl.DataFrame:
     """Packets with size, kind and the time at which they were sent."""
     logged = (pl.col("at_ms") * 2 + 1) * UNITS_PER_SECOND // 2000
-    early = _nearest(pl.col("abs_send_time") - logged - send_time_offset(log), SEND_TIME_WRAP)
+    early = nearest(pl.col("abs_send_time") - logged - send_time_offset(log), SEND_TIME_WRAP)
     logged_ns = pl.col("at_ms") * NS_PER_MS + NS_PER_HALF_MS
     sent_ns = logged_ns + early * 1_000_000_000 // UNITS_PER_SECOND
     media = pl.col("payload_bytes") > 0
@@ -125,26 +127,14 @@ def _described(log: EventLog, rtp: pl.DataFrame, kinds: pl.DataFrame) -> pl.Data
     )
 
 
-def _outgoing_kinds(log: EventLog) -> pl.DataFrame:
-    """Kind by SSRC, for audio and retransmissions; logs of Chromium 156 lack the SSRCs of video."""
-    return _kinds(
-        [(log, "audio_send_config", "ssrc", "audio"), (log, "video_send_config", "rtx_ssrc", "rtx")]
-    )
+def _kinds(log: EventLog, audio: tuple[str, str], repair: tuple[str, str]) -> pl.DataFrame:
+    """Kind by SSRC, for audio and retransmissions; logs of Chromium 156 lack the SSRCs of sent video.
 
-
-def _incoming_kinds(log: EventLog) -> pl.DataFrame:
-    return _kinds(
-        [
-            (log, "audio_receive_config", "remote_ssrc", "audio"),
-            (log, "video_receive_config", "rtx_ssrc", "rtx"),
-        ]
-    )
-
-
-def _kinds(known: list[tuple[EventLog, str, str, str]]) -> pl.DataFrame:
+    ``audio`` and ``repair`` are each a table with its column of SSRCs.
+    """
     frames = [
         log.tables[table].select(pl.col(column).alias("ssrc"), pl.lit(kind).alias("kind"))
-        for log, table, column, kind in known
+        for kind, (table, column) in (("audio", audio), ("rtx", repair))
     ]
     return pl.concat(frames).drop_nulls().unique("ssrc", keep="first", maintain_order=True)
 
@@ -162,7 +152,7 @@ def _with_arrivals(log: EventLog, packets: pl.DataFrame, *, sent: bool) -> pl.Da
     """
     of_end = pl.col("sent") == int(not sent)
     ticks = pl.col("at_ms") * 4
-    arrival_ticks = ticks + _nearest(pl.col("arrival_ticks") - ticks, ARRIVAL_WRAP_TICKS)
+    arrival_ticks = ticks + nearest(pl.col("arrival_ticks") - ticks, ARRIVAL_WRAP_TICKS)
     transport = log.tables["transport_feedback"].filter(of_end)
     reports = [
         _matched(transport, packets, arrival_ticks * NS_PER_TICK, {"transport_seq": "transport_seq"}),
@@ -170,7 +160,7 @@ def _with_arrivals(log: EventLog, packets: pl.DataFrame, *, sent: bool) -> pl.Da
     congestion = log.tables["congestion_feedback"].filter(of_end)
     if congestion.height:
         logged = pl.col("at_ms") * UNITS_PER_SECOND // 1000 + send_time_offset(log)
-        after = _nearest(pl.col("report_timestamp") * 4 - logged, SEND_TIME_WRAP)
+        after = nearest(pl.col("report_timestamp") * 4 - logged, SEND_TIME_WRAP)
         reported_ns = pl.col("at_ms") * NS_PER_MS + after * 1_000_000_000 // UNITS_PER_SECOND
         arrival_ns = reported_ns - pl.col("arrival_offset_ns")
         reports.append(_matched(congestion, packets, arrival_ns, {"media_ssrc": "ssrc", "seq": "seq"}))
@@ -230,27 +220,6 @@ def with_unreported(packets: pl.DataFrame) -> tuple[pl.DataFrame, int]:
     return filled.drop("unknown"), int(filled["unknown"].sum())
 
 
-def on_senders_clock(packets: pl.DataFrame) -> tuple[pl.DataFrame, bool]:
-    """Packets that the browser sent, with arrivals on its own clock, and whether both ends share a clock.
-
-    If the two clocks differ, the smallest delay is taken as half of the smallest time from sending to
-    feedback.
-    """
-    return _aligned(packets, "delivered_ns")
-
-
-def on_receivers_clock(packets: pl.DataFrame, smallest_ns: int | None) -> tuple[pl.DataFrame, bool]:
-    """Packets that the browser received, with send times on its own clock.
-
-    Args:
-        packets: the packets.
-        smallest_ns: the smallest delay, for clocks that differ; None if it is not known.
-
-    Returns also whether both ends share a clock.
-    """
-    return _aligned(packets, "sent_ns", smallest_ns)
-
-
 def smallest_delay_ns(packets: pl.DataFrame) -> int | None:
     """Half of the smallest time from sending to feedback; None without feedback."""
     smallest = (
@@ -259,7 +228,15 @@ def smallest_delay_ns(packets: pl.DataFrame) -> int | None:
     return None if smallest is None else cast(int, smallest) // 2
 
 
-def _aligned(packets: pl.DataFrame, moment: str, smallest_ns: int | None = None) -> tuple[pl.DataFrame, bool]:
+def aligned(packets: pl.DataFrame, moment: str, smallest_ns: int | None = None) -> tuple[pl.DataFrame, bool]:
+    """Packets with all times on the clock of this end, and whether both ends share a clock.
+
+    Args:
+        packets: packets that the browser sent, or received.
+        moment: the times on the clock of the other end, ``delivered_ns`` or ``sent_ns``.
+        smallest_ns: the smallest delay, for clocks that differ. By default it is taken as half of the
+            smallest time from sending to feedback.
+    """
     delays = (packets["delivered_ns"] - packets["sent_ns"]).drop_nulls()
     if delays.is_empty():
         return packets, True

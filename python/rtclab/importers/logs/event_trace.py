@@ -10,11 +10,11 @@ from typing import cast
 import polars as pl
 
 from rtclab.errors import BadInput
-from rtclab.importers.imported import Imported
+from rtclab.importers.imported import Imported, check_span, with_gaps
 from rtclab.importers.logs import event_packets
 from rtclab.importers.logs.control import control_values
 from rtclab.importers.logs.event_log import EventLog
-from rtclab.importers.logs.getstats_rows import MOST_SECONDS, PAGE, REMOTE
+from rtclab.importers.logs.getstats_rows import PAGE, REMOTE
 from rtclab.trace import (
     NS_PER_MS,
     NS_PER_S,
@@ -36,7 +36,7 @@ _KEY = ["ssrc", "seq", "rtp_timestamp"]
 
 @dataclass(frozen=True)
 class _End:
-    """A log, the participant that wrote it, and the other one."""
+    """A log, the participant that wrote it, and the participant at the far end."""
 
     log: EventLog
     own: str
@@ -85,11 +85,7 @@ def trace_of(logs: Sequence[EventLog], names: Names | None = None) -> Imported:
     packets = packets.with_columns(pl.col(moments) - begin_ns).sort("sent_ns", maintain_order=True)
     flows = _flows(packets)
     duration_ns = max(flow.end_ns for flow in flows.values())
-    if duration_ns > MOST_SECONDS * NS_PER_S:
-        raise BadInput(
-            f"{logs[0].path}: its first and last time are {duration_ns / NS_PER_S:.0f} s apart; "
-            f"expected at most {MOST_SECONDS} s"
-        )
+    check_span(logs[0].path, duration_ns)
     seconds = flow_seconds_table(packets, flows, duration_ns, without_fec(packets))
     tables = {
         "packets": packets.select(name for name in SCHEMAS["packets"] if name in packets.columns),
@@ -110,7 +106,7 @@ def trace_of(logs: Sequence[EventLog], names: Names | None = None) -> Imported:
         connections=1,
         capture=about,
     )
-    return Imported(tables, manifest, tuple(notes))
+    return Imported(tables, manifest)
 
 
 def _names_of(log: EventLog) -> Names:
@@ -121,7 +117,7 @@ def _names_of(log: EventLog) -> Names:
 
 def _one_way(end: _End, notes: list[str]) -> pl.DataFrame:
     """Packets of both directions from the log of one end."""
-    sent, same = event_packets.on_senders_clock(event_packets.sent_packets(end.log))
+    sent, same = event_packets.aligned(event_packets.sent_packets(end.log), "delivered_ns")
     sent, unreported = event_packets.with_unreported(sent)
     if unreported:
         notes.append(
@@ -130,7 +126,7 @@ def _one_way(end: _End, notes: list[str]) -> pl.DataFrame:
         )
     received = event_packets.received_packets(end.log)
     smallest_ns = event_packets.smallest_delay_ns(sent)
-    received, _ = event_packets.on_receivers_clock(received, smallest_ns)
+    received, _ = event_packets.aligned(received, "sent_ns", smallest_ns)
     if not same:
         notes.append(
             f"{end.log.path.name}: the clocks of the two ends differ; the smallest one-way delay was taken "
@@ -163,7 +159,7 @@ def _two_ways(ends: list[_End], notes: list[str]) -> pl.DataFrame:
         packets = joined.with_columns(
             delivered_ns=delivered_ns, dropped_ns=pl.when(delivered_ns.is_null() & gone).then("sent_ns")
         )
-        packets, same = event_packets.on_senders_clock(packets)
+        packets, same = event_packets.aligned(packets, "delivered_ns")
         if not same:
             notes.append(
                 f"{end.outgoing}: the clocks of the two ends differ; the smallest one-way delay was taken as "
@@ -203,7 +199,7 @@ def _with_gaps(seconds: pl.DataFrame, packets: pl.DataFrame, flow: str) -> pl.Da
 
     A gap counts in the second in which it was noticed. When the packet comes late, the count is undone.
     """
-    step = (pl.col("seq").diff().over("ssrc") + (1 << 15)) % (1 << 16) - (1 << 15)
+    step = event_packets.nearest(pl.col("seq").diff().over("ssrc"), 1 << 16)
     number = step.fill_null(0).cum_sum().over("ssrc")
     lost = pl.col("number").cum_max().over("ssrc") + 1 - pl.int_range(1, pl.len() + 1).over("ssrc")
     missing = (
@@ -216,14 +212,7 @@ def _with_gaps(seconds: pl.DataFrame, packets: pl.DataFrame, flow: str) -> pl.Da
         .agg(pl.col("missing").sum().cast(pl.Int64))
         .rename({"delivered_ns": "at_ns"})
     )
-    return (
-        seconds.join(missing, on=["at_ns", "flow"], how="left", maintain_order="left")
-        .with_columns(pl.col("missing").fill_null(0))
-        .with_columns(
-            pl.col("sent_packets") + pl.col("missing"), pl.col("dropped_packets") + pl.col("missing")
-        )
-        .drop("missing")
-    )
+    return with_gaps(seconds, missing)
 
 
 def _controller(ends: Sequence[_End], begin_ns: int) -> pl.DataFrame:

@@ -10,7 +10,7 @@ from typing import Any
 import polars as pl
 
 from rtclab.errors import BadInput
-from rtclab.importers.imported import Imported
+from rtclab.importers.imported import Imported, check_span
 from rtclab.trace import (
     NS_PER_MS,
     NS_PER_S,
@@ -28,8 +28,6 @@ PAGE, REMOTE = "page", "remote"
 
 MOST_REPORTS = 2_000_000
 """A log with more reports of streams is rejected, so that time and memory stay bounded."""
-MOST_SECONDS = 7 * 24 * 3600
-"""A longer log can only mean that one of its times is wrong."""
 
 MOST_TOLD = 8
 """Events of a connection that its notes name."""
@@ -175,7 +173,8 @@ class LoggedConnection:
         for kind, table in _TABLES.items():
             for key, report in of_type.get(kind, {}).items():
                 gone.pop((table, key), None)
-                self._add_stream(at_ns, table, key, {**tracks.get(key, {}), **_without_nulls(report)})
+                known = {name: value for name, value in report.items() if value is not None}
+                self._add_stream(at_ns, table, key, {**tracks.get(key, {}), **known})
         for (table, _), row in gone.items():
             if table in _COUNTS:
                 self._add(table, row | dict.fromkeys(_GAUGES.keys() & row.keys()) | {"at_ns": at_ns})
@@ -291,11 +290,7 @@ def imported(
             hint="a browser records connections only from when its page of logs was opened until they close",
         )
     begin_ns, end_ns = min(span[0] for _, span in known), max(span[1] for _, span in known)
-    if end_ns - begin_ns > MOST_SECONDS * NS_PER_S:
-        raise BadInput(
-            f"{path}: its first and last time are {(end_ns - begin_ns) / NS_PER_S:.0f} s apart; "
-            f"expected at most {MOST_SECONDS} s"
-        )
+    check_span(path, end_ns - begin_ns)
     all_notes, calls = list(notes), []
     flows: dict[str, FlowInfo] = {}
     parts: dict[str, list[pl.DataFrame]] = {}
@@ -336,7 +331,7 @@ def imported(
         ),
     )
     tables = {name: pl.concat(frames).sort("at_ns", maintain_order=True) for name, frames in parts.items()}
-    return Imported(tables, manifest, tuple(all_notes))
+    return Imported(tables, manifest)
 
 
 def _flows(
@@ -401,10 +396,6 @@ def type_of(report: Report) -> str:
     if not isinstance(kind, str):
         return ""
     return f"remote-{kind}" if report.get("isRemote") is True and kind.endswith("bound-rtp") else kind
-
-
-def _without_nulls(report: Report) -> Row:
-    return {name: value for name, value in report.items() if value is not None}
 
 
 def _id(value: object) -> str | None:

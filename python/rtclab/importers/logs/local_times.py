@@ -95,7 +95,11 @@ def local_clock(calls: Sequence[ToldCall]) -> LocalClock | str:
         LocalClock(order, zone_ms) for order in ORDERS if possible[order] == most for zone_ms in ZONES_MS
     ]
     # Orders that give the same times, as on 4/4, are one.
-    fitting = {clock.at_ms(_first(texts, clock)): clock for clock in reversed(clocks) if _fits(clock, calls)}
+    fitting = {
+        next(at_ms for text in texts if (at_ms := clock.at_ms(text)) is not None): clock
+        for clock in reversed(clocks)
+        if _fits(clock, calls)
+    }
     if len(fitting) > 1:
         near = {at_ms: clock for at_ms, clock in fitting.items() if _is_near(clock, calls)}
         fitting = near or fitting
@@ -103,10 +107,6 @@ def local_clock(calls: Sequence[ToldCall]) -> LocalClock | str:
         return next(iter(fitting.values()))
     how = "several orders of numbers or time zones fit" if fitting else "no order of numbers and no zone fits"
     return f"{how} the times of the statistics"
-
-
-def _first(texts: Sequence[str], clock: LocalClock) -> str:
-    return next(text for text in texts if clock.at_ms(text) is not None)
 
 
 def _fits(clock: LocalClock, calls: Sequence[ToldCall]) -> bool:

@@ -25,6 +25,8 @@ VERSION = 3
 MOST_PROPERTIES = 1000
 """A report with more properties is rejected; the standard has some hundred."""
 
+OF_DEVICES = ("navigator.", "MediaStreamTrack.", "HTMLMediaElement.")
+"""How methods of devices and tracks begin, which some files list under a name like a connection's."""
 GETSTATS = "getstats"
 _JITSI = frozenset({"identity", "conferenceStartTimestamp"})
 
@@ -138,7 +140,7 @@ class _Reader:
             method = METHODS.get(str(method), method)
         if not isinstance(method, str) or not isinstance(key, (str, int)) or isinstance(key, bool):
             return
-        if _of_media(method):
+        if method.startswith(OF_DEVICES):
             return
         one = self.known.setdefault(str(key), _Restored(LoggedConnection(str(key)[:80])))
         if method.lower() == GETSTATS:
@@ -197,8 +199,3 @@ class _Reader:
 
     def _error(self, number: int, problem: str, hint: str | None = None) -> BadInput:
         return BadInput(f"{self.path}, line {number}: {problem}", hint=hint or "expected a file of rtcstats")
-
-
-def _of_media(method: str) -> bool:
-    """Whether a line is about devices and tracks, which some files list under a name like a connection's."""
-    return method.startswith(("navigator.", "MediaStreamTrack.", "HTMLMediaElement."))

@@ -53,7 +53,7 @@ def read_log(path: Path) -> LogBytes:
         raise BadInput(
             f"{path}: a capture of packets; expected a log of a browser",
             hint=f"`rtclab import {path}` makes a run of a capture, `rtclab monitor` shows its streams, and "
-            "`rtclab replay --estimator` feeds it to a control",
+            "`rtclab replay` feeds it to a control",
         )
     return log
 
@@ -114,7 +114,7 @@ def parsed_or_cut_off(text: str, failure: Callable[[str], BadInput]) -> tuple[An
 
 
 def in_words(error: ValueError) -> str:
-    """Where a text stops being JSON."""
+    """Says at which line and column a text stops being JSON, for an error."""
     if isinstance(error, json.JSONDecodeError):
         return f"line {error.lineno}, column {error.colno}: expected JSON: {error.msg}"
     return f"expected JSON: {error}"

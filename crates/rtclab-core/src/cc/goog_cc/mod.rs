@@ -44,7 +44,7 @@ use pacing::PacingInput;
 use packet::PacketResult;
 use probe_controller::{Cause, ProbeController};
 use probe_estimator::ProbeEstimator;
-use pushback::{Pushback, Window};
+use pushback::{Pushback, PushbackWindow};
 use send_side::SendSide;
 use std::collections::VecDeque;
 use streams::Streams;
@@ -79,16 +79,17 @@ pub struct GoogCc {
     delay: DelayBased,
     send_side: SendSide,
     prober: ProbeController,
-    window: Window,
+    window: PushbackWindow,
     pushback: Pushback,
     /// Probes to send.
     probes: VecDeque<Probe>,
     /// Probes given out lately, whose packets are recognised by their identifiers.
     given_out: VecDeque<Probe>,
     next_process: Time,
-    /// Whether updates change nothing before the next packet, feedback or probe, once that was asked.
-    settled: Option<bool>,
-    /// The least that the window becomes in a settled state; see [`Window::least`].
+    /// `Some(true)` if timeouts are [silent](crate#silent-timeouts) until the next packet, feedback or probe; `None` until
+    /// somebody asks.
+    silent: Option<bool>,
+    /// The least that the window becomes while timeouts are silent; see [`PushbackWindow::least`].
     least_window: Option<i64>,
     /// Whether the last packet that was sent changed the decision.
     changed_by_sending: bool,
@@ -128,12 +129,12 @@ impl GoogCc {
             delay: DelayBased::new(config.trendline, config.beta),
             send_side: SendSide::new(&config.send_side),
             prober: ProbeController::new(config.probes),
-            window: Window::new(config.pushback),
+            window: PushbackWindow::new(config.pushback),
             pushback: Pushback::new(config.pushback),
             probes: VecDeque::new(),
             given_out: VecDeque::new(),
             next_process: Time::ZERO,
-            settled: None,
+            silent: None,
             least_window: None,
             changed_by_sending: false,
             is_started: false,
@@ -290,18 +291,18 @@ impl GoogCc {
         }
     }
 
-    /// Whether no update changes the decision before the next packet, feedback or probe.
-    fn is_settled(&mut self) -> bool {
+    /// Whether no timeout changes the decision before the next packet, feedback or probe.
+    fn is_silent(&mut self) -> bool {
         let target = self.send_side.target();
         self.least_window = self.window.least(target);
         self.notified == Some(self.notification(target, target.max(self.streams.min)))
-            && self.send_side.is_settled()
-            && self.stays_settled()
+            && self.send_side.is_silent()
+            && self.stays_silent()
     }
 
-    /// The same, if it was so before a packet left and nothing was to be told then.
-    fn stays_settled(&self) -> bool {
-        self.pushback.is_settled(self.least_window) && !self.send_side.rtt_above_limit()
+    /// Whether timeouts that were silent before a packet left, which changed no decision, still are.
+    fn stays_silent(&self) -> bool {
+        self.pushback.is_silent(self.least_window) && !self.send_side.rtt_above_limit()
     }
 
     /// What limits the target, for the prober.
@@ -352,14 +353,14 @@ impl Controller for GoogCc {
         }
         self.send_side.on_sent(at);
         self.pushback.set_outstanding(bytes(packet.in_flight));
-        let was_settled = self.settled == Some(true);
-        let stays_settled = was_settled && self.stays_settled();
-        // In a settled state only the beginning or the end of an application-limited region can be news.
+        let was_silent = self.silent == Some(true);
+        let stays_silent = was_silent && self.stays_silent();
+        // While timeouts are silent, only the beginning or the end of an application-limited region can be news.
         let in_alr = self.alr.started().is_some();
         let has_news =
-            !stays_settled || self.notified.is_none_or(|notified| notified.in_alr != in_alr);
+            !stays_silent || self.notified.is_none_or(|notified| notified.in_alr != in_alr);
         self.changed_by_sending = has_news && self.notify(at);
-        self.settled = (was_settled && !self.changed_by_sending).then_some(stays_settled);
+        self.silent = (was_silent && !self.changed_by_sending).then_some(stays_silent);
         Ok(())
     }
 
@@ -368,7 +369,7 @@ impl Controller for GoogCc {
     }
 
     fn on_feedback(&mut self, now: Time, feedback: Feedback<'_>) -> Result<(), ControlError> {
-        self.settled = None;
+        self.silent = None;
         let now = micros(now);
         match feedback {
             Feedback::Packets { reports, in_flight, .. } => {
@@ -391,7 +392,7 @@ impl Controller for GoogCc {
     }
 
     fn on_timeout(&mut self, now: Time, _sender: &SenderState) -> Result<(), ControlError> {
-        self.settled = None;
+        self.silent = None;
         self.next_process = now + PROCESS_INTERVAL;
         let now = micros(now);
         let is_first = !std::mem::replace(&mut self.is_started, true);
@@ -416,13 +417,13 @@ impl Controller for GoogCc {
         Some(self.next_process)
     }
 
-    fn next_effect(&mut self) -> Option<Time> {
-        let settled = match self.settled {
-            Some(settled) => settled,
-            None => self.is_settled(),
+    fn skip_until(&mut self) -> Option<Time> {
+        let silent = match self.silent {
+            Some(silent) => silent,
+            None => self.is_silent(),
         };
-        self.settled = Some(settled);
-        if !settled {
+        self.silent = Some(silent);
+        if !silent {
             return Some(self.next_process);
         }
         let probe = time(self.prober.next_probe(self.alr.started())?);
@@ -432,7 +433,7 @@ impl Controller for GoogCc {
 
     fn catch_up(&mut self, now: Time) {
         let end = match self.next_process < now {
-            true => self.next_effect().map_or(now, |change| change.min(now)),
+            true => self.skip_until().map_or(now, |change| change.min(now)),
             false => return,
         };
         while self.next_process < end {

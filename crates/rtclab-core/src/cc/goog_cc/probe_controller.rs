@@ -101,7 +101,7 @@ pub(super) enum Cause {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum State {
+enum ProbingState {
     /// Nothing was probed yet.
     Init,
     /// An estimate above this rate is followed by a further probe.
@@ -113,7 +113,7 @@ enum State {
 #[derive(Clone, Debug)]
 pub(super) struct ProbeController {
     config: ProbeConfig,
-    state: State,
+    state: ProbingState,
     network_available: bool,
     start: i64,
     estimate: i64,
@@ -138,7 +138,7 @@ impl ProbeController {
     pub(super) fn new(config: ProbeConfig) -> Self {
         ProbeController {
             config,
-            state: State::Init,
+            state: ProbingState::Init,
             network_available: false,
             start: 0,
             estimate: 0,
@@ -179,9 +179,9 @@ impl ProbeController {
         let before =
             std::mem::replace(&mut self.max, if max == INFINITE { DEFAULT_MAX } else { max });
         match self.state {
-            State::Init => self.probe_start(now, out),
-            State::Waiting(_) => {}
-            State::Complete => {
+            ProbingState::Init => self.probe_start(now, out),
+            ProbingState::Waiting(_) => {}
+            ProbingState::Complete => {
                 if self.estimate > 0 && before < self.max && self.estimate < self.max {
                     self.probe(now, &[self.max], false, out);
                 }
@@ -202,7 +202,7 @@ impl ProbeController {
             self.drop = Some((self.estimate, now));
         }
         self.estimate = bps;
-        if matches!(self.state, State::Waiting(limit) if bps > limit) {
+        if matches!(self.state, ProbingState::Waiting(limit) if bps > limit) {
             self.probe(now, &[scale(bps, self.config.further_scale)], true, out);
         }
     }
@@ -213,7 +213,7 @@ impl ProbeController {
             first_allocation_scale, second_allocation_scale, allocation_limit, ..
         } = self.config;
         let grown = bps > std::mem::replace(&mut self.max_total, bps);
-        let wanted = self.state == State::Complete && self.estimate < self.max.min(bps);
+        let wanted = self.state == ProbingState::Complete && self.estimate < self.max.min(bps);
         if !grown || !wanted || first_allocation_scale <= 0.0 {
             return;
         }
@@ -259,7 +259,12 @@ impl ProbeController {
         let recent = now - at < config.drop_timeout;
         let again = self.last_drop_probe.is_none_or(|last| now - last > config.alr_interval);
         let limited = self.alr_start.is_some() || ended;
-        if limited && self.state == State::Complete && expected > self.estimate && recent && again {
+        if limited
+            && self.state == ProbingState::Complete
+            && expected > self.estimate
+            && recent
+            && again
+        {
             self.last_drop_probe = Some(now);
             self.probe(now, &[rate], false, out);
         }
@@ -274,10 +279,10 @@ impl ProbeController {
     /// Every 25 ms: results are no longer waited for, and regular probes are sent.
     pub(super) fn process(&mut self, now: i64, out: &mut VecDeque<Probe>) {
         let waited = self.last_probe.is_none_or(|last| now - last > self.config.wait);
-        if waited && matches!(self.state, State::Waiting(_)) {
-            self.state = State::Complete;
+        if waited && matches!(self.state, ProbingState::Waiting(_)) {
+            self.state = ProbingState::Complete;
         }
-        if self.estimate == 0 || self.state != State::Complete || !self.alr_probing {
+        if self.estimate == 0 || self.state != ProbingState::Complete || !self.alr_probing {
             return;
         }
         let Some(start) = self.alr_start else { return };
@@ -288,7 +293,7 @@ impl ProbeController {
     }
 
     fn probe_start(&mut self, now: i64, out: &mut VecDeque<Probe>) {
-        if !self.network_available || self.state != State::Init || self.start == 0 {
+        if !self.network_available || self.state != ProbingState::Init || self.start == 0 {
             return;
         }
         let ProbeConfig { first_scale, second_scale, .. } = self.config;
@@ -305,7 +310,7 @@ impl ProbeController {
             cap = cap.min(MAX_OF_ALLOCATION * self.max_total);
         }
         if config.skip_above > 0.0 && self.estimate > scale(cap, config.skip_above) {
-            self.state = State::Complete;
+            self.state = ProbingState::Complete;
             return;
         }
         let limit = match self.cause {
@@ -330,8 +335,8 @@ impl ProbeController {
         }
         self.last_probe = Some(now);
         self.state = match further {
-            true => State::Waiting(scale(last, config.further_threshold)),
-            false => State::Complete,
+            true => ProbingState::Waiting(scale(last, config.further_threshold)),
+            false => ProbingState::Complete,
         };
     }
 }
@@ -354,7 +359,7 @@ mod tests {
     fn complete(start: i64, max: i64) -> ProbeController {
         let (mut controller, _) = started(start, max);
         controller.process(SECOND + 1, &mut VecDeque::new());
-        assert_eq!(controller.state, State::Complete);
+        assert_eq!(controller.state, ProbingState::Complete);
         controller
     }
 
@@ -387,11 +392,11 @@ mod tests {
         let sizes: Vec<_> = out.iter().map(|probe| (probe.id, probe.min_bytes.0)).collect();
         assert_eq!(sizes, [(1, 1_688), (2, 3_375)]);
         assert_eq!(rates(&mut out), [900_000, 1_800_000]);
-        assert_eq!(controller.state, State::Waiting(1_260 * KBPS));
+        assert_eq!(controller.state, ProbingState::Waiting(1_260 * KBPS));
         controller.set_estimate(MS, 1_761 * KBPS, Cause::DelayLimited, &mut out);
         assert_eq!(rates(&mut out), [3_499_200]);
         // At the maximum, the chain ends.
-        assert_eq!(controller.state, State::Complete);
+        assert_eq!(controller.state, ProbingState::Complete);
     }
 
     #[test]
@@ -399,7 +404,7 @@ mod tests {
         let (mut controller, mut out) = started(300, 10_000);
         out.clear();
         controller.process(SECOND, &mut out);
-        assert_eq!(controller.state, State::Waiting(1_260));
+        assert_eq!(controller.state, ProbingState::Waiting(1_260));
         controller.process(SECOND + 1, &mut out);
         controller.set_estimate(SECOND + 2, 1_800, Cause::DelayLimited, &mut out);
         assert!(out.is_empty());
@@ -419,13 +424,13 @@ mod tests {
         let mut controller = complete(300 * KBPS, INFINITE);
         controller.set_max_total(2 * SECOND, 3_500 * KBPS, &mut out);
         assert_eq!(rates(&mut out), [600_000]);
-        assert_eq!(controller.state, State::Waiting(420 * KBPS));
+        assert_eq!(controller.state, ProbingState::Waiting(420 * KBPS));
         // Not limited: once and twice as much, and no further.
         let mut controller = complete(300 * KBPS, INFINITE);
         controller.set_estimate(2 * SECOND, 1_000 * KBPS, Cause::DelayLimited, &mut out);
         controller.set_max_total(2 * SECOND, 1_001 * KBPS, &mut out);
         assert_eq!(rates(&mut out), [1_001_000, 2_000_000]);
-        assert_eq!(controller.state, State::Waiting(1_400 * KBPS));
+        assert_eq!(controller.state, ProbingState::Waiting(1_400 * KBPS));
     }
 
     #[test]
@@ -447,7 +452,7 @@ mod tests {
             out.clear();
             controller.set_estimate(0, 1_800, cause, &mut out);
             assert!(out.is_empty(), "{cause:?}");
-            assert_eq!(controller.state, State::Waiting(1_260));
+            assert_eq!(controller.state, ProbingState::Waiting(1_260));
         }
         let (mut controller, mut out) = started(300, 10_000);
         out.clear();
@@ -511,7 +516,7 @@ mod tests {
         let mut controller = complete(300, 1_000);
         controller.set_bitrates(2 * SECOND, None, 100, 2_000, &mut out);
         assert_eq!(rates(&mut out), [2_000]);
-        assert_eq!(controller.state, State::Complete);
+        assert_eq!(controller.state, ProbingState::Complete);
         controller.set_bitrates(2 * SECOND, None, 100, 1_500, &mut out);
         assert!(out.is_empty());
     }

@@ -20,7 +20,7 @@ const UTILISATION: f64 = 0.95;
 const MEMORY: i64 = SECOND;
 
 #[derive(Clone, Copy, Debug)]
-struct Cluster {
+struct ReportedProbe {
     id: u32,
     packets: u32,
     size: i64,
@@ -35,7 +35,7 @@ struct Cluster {
 /// Collects the packets of probes.
 #[derive(Debug, Default)]
 pub(super) struct ProbeEstimator {
-    clusters: Vec<Cluster>,
+    clusters: Vec<ReportedProbe>,
 }
 
 impl ProbeEstimator {
@@ -54,7 +54,7 @@ impl ProbeEstimator {
                 cluster
             }
             None => {
-                self.clusters.push(Cluster::new(packet, received, probe.id));
+                self.clusters.push(ReportedProbe::new(packet, received, probe.id));
                 self.clusters.last_mut()?
             }
         };
@@ -67,9 +67,9 @@ impl ProbeEstimator {
     }
 }
 
-impl Cluster {
+impl ReportedProbe {
     fn new(packet: &PacketResult, received: i64, id: u32) -> Self {
-        Cluster {
+        ReportedProbe {
             id,
             packets: 1,
             size: packet.size,

@@ -28,7 +28,7 @@ impl Default for PushbackConfig {
 
 /// The congestion window.
 #[derive(Clone, Debug)]
-pub(super) struct Window {
+pub(super) struct PushbackWindow {
     config: PushbackConfig,
     /// Largest round-trip time of each of the last reports, in whole milliseconds.
     rtts_ms: VecDeque<i64>,
@@ -36,10 +36,10 @@ pub(super) struct Window {
     window: Option<i64>,
 }
 
-impl Window {
+impl PushbackWindow {
     /// A window that is unknown until the first report.
     pub(super) fn new(config: PushbackConfig) -> Self {
-        Window {
+        PushbackWindow {
             config,
             rtts_ms: VecDeque::with_capacity(REPORTS + 1),
             smallest_ms: None,
@@ -120,7 +120,7 @@ impl Pushback {
 
     /// Whether every further step leaves the target as it is, unless more is in flight or the window becomes smaller
     /// than `least`.
-    pub(super) fn is_settled(&self, least: Option<i64>) -> bool {
+    pub(super) fn is_silent(&self, least: Option<i64>) -> bool {
         self.ratio == 1.0 && least.is_none_or(|window| self.outstanding <= window)
     }
 
@@ -186,7 +186,7 @@ mod tests {
     /// 1 Mbit/s for 450 ms are 56,250 B; the mean with half of that is 42,187 B.
     #[test]
     fn the_window_is_the_mean_of_the_last_one_and_of_rate_times_round_trip_and_queue() {
-        let mut window = Window::new(PushbackConfig::default());
+        let mut window = PushbackWindow::new(PushbackConfig::default());
         assert_eq!(window.update(1_000_000), None);
         window.on_feedback_rtt(130 * MS);
         window.on_feedback_rtt(100 * MS);
@@ -201,7 +201,7 @@ mod tests {
     /// 1 Mbit/s for 550 ms are 68,750 B.
     #[test]
     fn the_smallest_round_trip_is_forgotten_after_32_reports() {
-        let mut window = Window::new(PushbackConfig::default());
+        let mut window = PushbackWindow::new(PushbackConfig::default());
         window.on_feedback_rtt(100 * MS);
         (0..31).for_each(|_| window.on_feedback_rtt(200 * MS));
         assert_eq!(window.clone().update(1_000_000), Some(56_250));

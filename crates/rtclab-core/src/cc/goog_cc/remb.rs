@@ -90,8 +90,8 @@ impl Controller for RembSender {
         self.inner.poll_timeout()
     }
 
-    fn next_effect(&mut self) -> Option<Time> {
-        self.inner.next_effect()
+    fn skip_until(&mut self) -> Option<Time> {
+        self.inner.skip_until()
     }
 
     fn catch_up(&mut self, now: Time) {

@@ -281,7 +281,7 @@ impl SendSide {
 
     /// Whether further updates leave target and loss state as they are, whenever they come, as long as feedback does not
     /// stay away.
-    pub(super) fn is_settled(&self) -> bool {
+    pub(super) fn is_silent(&self) -> bool {
         if self.may_start() && self.raised() != self.current {
             return false;
         }

@@ -137,7 +137,7 @@ impl Throughput {
             let last_size = same.last().map_or(0, |packet| packet.size);
             return Some(rate_of(self.size - last_size, (last.sent - first.sent).max(MS)));
         }
-        let mut sent = Sent::default();
+        let mut sent = PacketSums::default();
         self.window
             .iter()
             .filter(|packet| packet.sent >= self.newest_left)
@@ -165,7 +165,7 @@ fn longest_gaps(window: &VecDeque<AckedPacket>) -> (i64, i64) {
 }
 
 /// Sums over packets in any order.
-struct Sent {
+struct PacketSums {
     packets: usize,
     size: i64,
     first: i64,
@@ -173,13 +173,13 @@ struct Sent {
     last_size: i64,
 }
 
-impl Default for Sent {
+impl Default for PacketSums {
     fn default() -> Self {
-        Sent { packets: 0, size: 0, first: i64::MAX, last: i64::MIN, last_size: 0 }
+        PacketSums { packets: 0, size: 0, first: i64::MAX, last: i64::MIN, last_size: 0 }
     }
 }
 
-impl Sent {
+impl PacketSums {
     fn add(&mut self, packet: &AckedPacket) {
         self.packets += 1;
         self.size += packet.size;
@@ -262,7 +262,7 @@ mod tests {
         let size: i64 = window.iter().map(|packet| packet.size).sum();
         let span = window[window.len() - 1].received - window[0].received - gaps[0] + gaps[1];
         let received = rate_of(size - window[0].size, span.max(MS));
-        let mut sent = Sent::default();
+        let mut sent = PacketSums::default();
         for packet in window.iter().filter(|packet| packet.sent >= throughput.newest_left) {
             sent.add(packet);
         }
@@ -270,7 +270,8 @@ mod tests {
     }
 
     proptest! {
-        /// What is kept up to date is what the whole window gives, for every order of sending and arriving.
+        /// The sums that are updated with each packet equal the sums over the whole window, in whatever order packets
+        /// were sent and arrived.
         #[test]
         fn the_rate_is_that_of_the_whole_window(
             packets in proptest::collection::vec((0i64..60, -30i64..400, 0i64..80, 0i64..1_500), 0..400)

@@ -18,14 +18,14 @@ pub(super) struct Entry {
 
 /// The observation window.
 #[derive(Clone, Debug, Default)]
-pub(super) struct History {
+pub(super) struct ObservationWindow {
     entries: VecDeque<Entry>,
     lost: usize,
     marked: usize,
     bytes: f64,
 }
 
-impl History {
+impl ObservationWindow {
     /// Adds a packet, and forgets those that are older than `window`.
     pub(super) fn add(&mut self, entry: Entry, window: f64) {
         self.lost += usize::from(entry.delay.is_none());
@@ -47,7 +47,10 @@ impl History {
 
     /// Forgets everything.
     pub(super) fn clear(&mut self) {
-        *self = History { entries: std::mem::take(&mut self.entries), ..History::default() };
+        *self = ObservationWindow {
+            entries: std::mem::take(&mut self.entries),
+            ..ObservationWindow::default()
+        };
         self.entries.clear();
     }
 

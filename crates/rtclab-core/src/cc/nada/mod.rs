@@ -16,9 +16,24 @@ use super::reals::{
 };
 use crate::ecn::Ecn;
 use crate::units::{Bytes, Time};
-use history::{Entry, History};
+use history::{Entry, ObservationWindow};
 use loss::LossIntervals;
 use std::collections::VecDeque;
+
+/// What a share of packets adds to the level of congestion.
+#[derive(Clone, Copy, Debug, PartialEq)]
+struct Penalty {
+    /// The share at which it adds `level`.
+    reference: f64,
+    level: f64,
+}
+
+impl Penalty {
+    fn at(self, share: f64) -> f64 {
+        let times = share / self.reference;
+        self.level * times * times
+    }
+}
 
 /// Parameters of RFC 8698, figure 3. Times are in microseconds.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -27,8 +42,10 @@ struct NadaConfig {
     priority: f64,
     /// XREF.
     reference: f64,
-    /// KAPPA, ETA.
-    gains: (f64, f64),
+    /// KAPPA.
+    kappa: f64,
+    /// ETA.
+    eta: f64,
     /// TAU: upper bound of the round-trip time.
     tau: f64,
     /// QEPS.
@@ -41,12 +58,14 @@ struct NadaConfig {
     queue_bound: f64,
     /// MULTILOSS.
     loss_memory: f64,
-    /// QTH, LAMBDA.
-    warping: (f64, f64),
+    /// QTH.
+    warp_threshold: f64,
+    /// LAMBDA.
+    warp_strength: f64,
     /// PLRREF, DLOSS.
-    loss: (f64, f64),
+    loss: Penalty,
     /// PMRREF, DMARK.
-    mark: (f64, f64),
+    mark: Penalty,
     /// BETA_S.
     beta_sent: f64,
     /// BETA_V.
@@ -60,16 +79,18 @@ impl Default for NadaConfig {
         NadaConfig {
             priority: 1.0,
             reference: 10.0 * MS,
-            gains: (0.5, 2.0),
+            kappa: 0.5,
+            eta: 2.0,
             tau: 500.0 * MS,
             no_queue: 10.0 * MS,
             filter_delay: 120.0 * MS,
             gamma_max: 0.5,
             queue_bound: 50.0 * MS,
             loss_memory: 7.0,
-            warping: (50.0 * MS, 0.5),
-            loss: (0.01, 10.0 * MS),
-            mark: (0.01, 2.0 * MS),
+            warp_threshold: 50.0 * MS,
+            warp_strength: 0.5,
+            loss: Penalty { reference: 0.01, level: 10.0 * MS },
+            mark: Penalty { reference: 0.01, level: 2.0 * MS },
             beta_sent: 0.1,
             beta_video: 0.1,
             ect0: false,
@@ -136,16 +157,24 @@ impl NadaConfig {
         NadaConfig {
             priority: get("priority", rfc.priority),
             reference: ms("reference_ms", rfc.reference),
-            gains: (get("kappa", rfc.gains.0), get("eta", rfc.gains.1)),
+            kappa: get("kappa", rfc.kappa),
+            eta: get("eta", rfc.eta),
             tau: ms("tau_ms", rfc.tau),
             no_queue: ms("no_queue_ms", rfc.no_queue),
             filter_delay: ms("filter_delay_ms", rfc.filter_delay),
             gamma_max: get("gamma_max", rfc.gamma_max),
             queue_bound: ms("queue_bound_ms", rfc.queue_bound),
             loss_memory: get("loss_memory", rfc.loss_memory),
-            warping: (ms("warp_ms", rfc.warping.0), get("warp", rfc.warping.1)),
-            loss: (get("loss_reference", rfc.loss.0), ms("loss_penalty_ms", rfc.loss.1)),
-            mark: (get("mark_reference", rfc.mark.0), ms("mark_penalty_ms", rfc.mark.1)),
+            warp_threshold: ms("warp_ms", rfc.warp_threshold),
+            warp_strength: get("warp", rfc.warp_strength),
+            loss: Penalty {
+                reference: get("loss_reference", rfc.loss.reference),
+                level: ms("loss_penalty_ms", rfc.loss.level),
+            },
+            mark: Penalty {
+                reference: get("mark_reference", rfc.mark.reference),
+                level: ms("mark_penalty_ms", rfc.mark.level),
+            },
             beta_sent: get("beta_sent", rfc.beta_sent),
             beta_video: get("beta_video", rfc.beta_video),
             ect0: options.is_on("ect0"),
@@ -159,7 +188,7 @@ impl NadaConfig {
 
     /// Queuing delay as it counts while losses matter, fully or in part (section 4.2).
     fn warped(&self, queue: f64, memory: f64) -> f64 {
-        let (threshold, strength) = self.warping;
+        let (threshold, strength) = (self.warp_threshold, self.warp_strength);
         if queue < threshold {
             return queue;
         }
@@ -169,11 +198,7 @@ impl NadaConfig {
 
     /// The level that shares of lost and marked packets add (section 4.2).
     fn penalty(&self, lost: f64, marked: f64) -> f64 {
-        let square = |ratio: f64, (reference, penalty): (f64, f64)| {
-            let times = ratio / reference;
-            penalty * times * times
-        };
-        square(lost, self.loss) + square(marked, self.mark)
+        self.loss.at(lost) + self.mark.at(marked)
     }
 }
 
@@ -210,7 +235,7 @@ pub(crate) struct Nada {
     updated: Option<f64>,
     /// Since when reports are missing, in microseconds.
     silent_since: Option<f64>,
-    history: History,
+    history: ObservationWindow,
     intervals: LossIntervals,
     /// When the last packet arrived, on the far end's clock in microseconds.
     last_arrival: Option<f64>,
@@ -248,7 +273,7 @@ impl Nada {
             is_gradual: false,
             updated: None,
             silent_since: None,
-            history: History::default(),
+            history: ObservationWindow::default(),
             intervals: LossIntervals::default(),
             last_arrival: None,
             base: [f64::INFINITY; 2],
@@ -354,7 +379,7 @@ impl Nada {
     /// Relative change of the rate in gradual mode (section 4.3, equations 5 to 7). The RFC has no bound of the time since
     /// the last update; here it is TAU, beyond which the equations are not stable.
     fn gradual_change(&self, elapsed: f64, level: f64) -> f64 {
-        let NadaConfig { priority, reference, gains: (kappa, eta), tau, .. } = self.config;
+        let NadaConfig { priority, reference, kappa, eta, tau, .. } = self.config;
         let offset = level - priority * reference * self.max / self.rate;
         let change = level - self.level;
         -kappa * (elapsed.min(tau) / tau * offset / tau + eta * change / tau)

@@ -295,7 +295,7 @@ fn with_ect0_marks_keep_the_queue_short() {
 /// A far end that claims that all packets arrived at once fills the window, and no more than its bound.
 #[test]
 fn packets_that_all_arrived_at_once_are_not_kept_without_end() {
-    let mut history = History::default();
+    let mut history = ObservationWindow::default();
     for _ in 0..100_000 {
         let delay = Some(0.0);
         history.add(Entry { at: 0.0, bytes: 1.0, delay, is_marked: true }, WINDOW);

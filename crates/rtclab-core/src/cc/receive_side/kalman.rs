@@ -35,14 +35,14 @@ pub(crate) struct KalmanConfig {
 }
 
 /// The history that both filters keep.
-struct History {
+struct SpacingHistory {
     count: u32,
     periods: VecDeque<f64>,
 }
 
-impl History {
+impl SpacingHistory {
     fn new() -> Self {
-        History { count: 0, periods: VecDeque::new() }
+        SpacingHistory { count: 0, periods: VecDeque::new() }
     }
 
     /// Counts a difference and returns the shortest recent spacing, in ms.
@@ -67,7 +67,7 @@ impl History {
 /// Source: libwebrtc 4d06db557a, `overuse_detector.cc`; draft-alvestrand-rmcat-congestion-02, 3.2.
 pub(crate) struct Kalman {
     config: KalmanConfig,
-    history: History,
+    history: SpacingHistory,
     /// Inverse capacity, in ms per byte.
     slope: f64,
     offset: f64,
@@ -81,7 +81,7 @@ impl Kalman {
     fn new(config: KalmanConfig) -> Self {
         Kalman {
             config,
-            history: History::new(),
+            history: SpacingHistory::new(),
             slope: 8.0 / 512.0,
             offset: 0.0,
             previous_offset: 0.0,
@@ -147,7 +147,7 @@ impl Kalman {
 ///
 /// Source: draft-ietf-rmcat-gcc-02, section 5.3.
 pub(crate) struct ScalarKalman {
-    history: History,
+    history: SpacingHistory,
     offset: f64,
     error: f64,
     noise: f64,
@@ -184,7 +184,7 @@ impl Filter {
         match config {
             Some(config) => Filter::TwoState(Kalman::new(config)),
             None => Filter::Scalar(ScalarKalman {
-                history: History::new(),
+                history: SpacingHistory::new(),
                 offset: 0.0,
                 error: ScalarKalman::INITIAL_ERROR,
                 noise: INITIAL_NOISE,

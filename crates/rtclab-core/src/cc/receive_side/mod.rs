@@ -45,18 +45,18 @@ pub(crate) enum Updates {
 
 /// What packets are grouped by.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) enum Clock {
+pub(crate) enum GroupingClock {
     /// RTP timestamps, which gives frames.
     Frames,
     /// Send times (abs-send-time), which gives bursts of 5 ms, and probes at the start.
     SendTimes,
 }
 
-impl Clock {
+impl GroupingClock {
     fn grouping(self) -> Grouping {
         match self {
-            Clock::Frames => Grouping::FRAMES,
-            Clock::SendTimes => Grouping::BURSTS_OF_5_MS,
+            GroupingClock::Frames => Grouping::FRAMES,
+            GroupingClock::SendTimes => Grouping::BURSTS_OF_5_MS,
         }
     }
 }
@@ -64,7 +64,7 @@ impl Clock {
 /// Variant of each part.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct ReceiveSideConfig {
-    pub(crate) clock: Clock,
+    pub(crate) clock: GroupingClock,
     /// The two-state filter; `None` selects the draft's one-state filter.
     pub(crate) kalman: Option<KalmanConfig>,
     pub(crate) detector: DetectorConfig,
@@ -115,9 +115,9 @@ impl ReceiveSide {
     /// The sender's timestamp that packets are grouped by.
     fn timestamp(&self, packet: &ReceivedPacket) -> Option<u32> {
         match self.config.clock {
-            Clock::Frames => Some(packet.rtp_timestamp),
+            GroupingClock::Frames => Some(packet.rtp_timestamp),
             // libwebrtc shifts the 24 bits to the top of 32, so that differences wrap correctly.
-            Clock::SendTimes => packet.abs_send_time.map(|time| time.bits() << 8),
+            GroupingClock::SendTimes => packet.abs_send_time.map(|time| time.bits() << 8),
         }
     }
 
@@ -163,8 +163,8 @@ impl ReceiveSide {
     /// the latter only groups and filter.
     fn discard(&mut self) {
         match self.config.clock {
-            Clock::Frames => *self = ReceiveSide::new(self.config),
-            Clock::SendTimes => {
+            GroupingClock::Frames => *self = ReceiveSide::new(self.config),
+            GroupingClock::SendTimes => {
                 self.groups = Groups::new(self.config.clock.grouping());
                 self.filter = Filter::new(self.config.kalman);
                 self.next_update = None;
@@ -199,8 +199,8 @@ impl Estimator for ReceiveSide {
         let before = self.detector.usage();
         let mut probed = false;
         if let Some(timestamp) = self.timestamp(packet) {
-            probed =
-                self.config.clock == Clock::SendTimes && self.look_for_probe(packet, timestamp);
+            probed = self.config.clock == GroupingClock::SendTimes
+                && self.look_for_probe(packet, timestamp);
             self.detect(packet, timestamp);
         }
         if probed {

@@ -23,7 +23,7 @@ const MAX_STRETCH_MS: f64 = 2.0;
 const MAX_COMPRESSION_MS: f64 = 5.0;
 
 #[derive(Clone, Copy, Default)]
-struct Cluster {
+struct ArrivedProbe {
     send_ms: f64,
     arrival_ms: f64,
     bytes: f64,
@@ -31,7 +31,7 @@ struct Cluster {
     measurable: usize,
 }
 
-impl Cluster {
+impl ArrivedProbe {
     fn fits(&self, send_ms: f64) -> bool {
         self.gaps == 0 || (send_ms - self.send_ms / self.gaps as f64).abs() < SPREAD_MS
     }
@@ -83,7 +83,7 @@ impl ProbeDetector {
             return None;
         }
         // As in libwebrtc, nothing after the first invalid cluster counts.
-        let best = clusters.iter().map_while(Cluster::rate).max();
+        let best = clusters.iter().map_while(ArrivedProbe::rate).max();
         if let Some(best) = best.filter(|best| estimate.is_none_or(|estimate| *best > estimate)) {
             return Some(best);
         }
@@ -93,14 +93,14 @@ impl ProbeDetector {
         None
     }
 
-    fn clusters(&self) -> Vec<Cluster> {
+    fn clusters(&self) -> Vec<ArrivedProbe> {
         let mut found = Vec::new();
-        let mut current = Cluster::default();
+        let mut current = ArrivedProbe::default();
         for (before, after) in self.packets.iter().zip(self.packets.iter().skip(1)) {
             let (send_ms, arrival_ms) = (after.0 - before.0, after.1 - before.1);
             if !current.fits(send_ms) {
                 found.extend((current.gaps >= MIN_GAPS).then_some(current));
-                current = Cluster::default();
+                current = ArrivedProbe::default();
             }
             current.send_ms += send_ms;
             current.arrival_ms += arrival_ms;

@@ -7,7 +7,7 @@ use std::collections::VecDeque;
 
 /// Delays and their averages, in microseconds.
 #[derive(Clone, Debug)]
-pub(super) struct Delay {
+pub(super) struct DelayAverages {
     rtt: f64,
     /// Smallest one-way delays of the last intervals, the oldest first.
     minima: VecDeque<f64>,
@@ -23,9 +23,9 @@ pub(super) struct Delay {
     standing_since: Option<f64>,
 }
 
-impl Delay {
+impl DelayAverages {
     pub(super) fn new() -> Self {
-        Delay {
+        DelayAverages {
             rtt: 0.0,
             minima: VecDeque::new(),
             running: f64::INFINITY,
@@ -91,7 +91,7 @@ impl Delay {
 
     /// Forgets all queuing delays, so that the next one becomes the base.
     pub(super) fn reset_queue(&mut self) {
-        *self = Delay { rtt: self.rtt, last: self.last, ..Delay::new() };
+        *self = DelayAverages { rtt: self.rtt, last: self.last, ..DelayAverages::new() };
     }
 
     /// Smoothed round-trip time.
@@ -133,7 +133,7 @@ impl Delay {
 
     #[cfg(test)]
     pub(super) fn set(&mut self, rtt: f64, average: f64, min_average: f64, spread_average: f64) {
-        *self = Delay { rtt, average, min_average, spread_average, ..self.clone() };
+        *self = DelayAverages { rtt, average, min_average, spread_average, ..self.clone() };
     }
 }
 

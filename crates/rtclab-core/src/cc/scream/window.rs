@@ -1,6 +1,6 @@
 //! The reference window and the target rate. Source: `scream_v2.cc`.
 
-use super::delay::Delay;
+use super::delay::DelayAverages;
 use super::loss::Loss;
 use super::options::ScreamConfig;
 use super::report::Report;
@@ -59,7 +59,7 @@ pub(super) struct Scream {
     last_decrease: f64,
     draining_since: Option<f64>,
     received: Received,
-    delay: Delay,
+    delay: DelayAverages,
     loss: Loss,
     has_feedback: bool,
     in_alr: bool,
@@ -83,7 +83,7 @@ impl Scream {
             last_decrease: never,
             draining_since: None,
             received: Received { rate: f64::INFINITY, bytes: 0.0, since: None },
-            delay: Delay::new(),
+            delay: DelayAverages::new(),
             loss: Loss::new(),
             has_feedback: false,
             in_alr: false,
@@ -288,7 +288,7 @@ impl Scream {
         self.alpha
     }
 
-    pub(super) fn delay(&self) -> &Delay {
+    pub(super) fn delay(&self) -> &DelayAverages {
         &self.delay
     }
 

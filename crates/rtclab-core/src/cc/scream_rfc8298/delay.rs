@@ -77,7 +77,7 @@ pub(super) struct Targets {
 
 /// Queuing delay. Times are in microseconds.
 #[derive(Clone, Debug)]
-pub(super) struct Delay {
+pub(super) struct QueuingDelay {
     targets: Targets,
     target: f64,
     base: Base,
@@ -92,9 +92,9 @@ pub(super) struct Delay {
     levels: Last,
 }
 
-impl Delay {
+impl QueuingDelay {
     pub(super) fn new(targets: Targets) -> Self {
-        Delay {
+        QueuingDelay {
             targets,
             target: targets.low,
             base: Base::default(),
@@ -167,7 +167,7 @@ impl Delay {
 
     #[cfg(test)]
     pub(super) fn set(&mut self, queue: f64, target: f64, trend: f64, trend_memory: f64) {
-        *self = Delay { queue, target, trend, trend_memory, ..self.clone() };
+        *self = QueuingDelay { queue, target, trend, trend_memory, ..self.clone() };
     }
 }
 
@@ -175,8 +175,8 @@ impl Delay {
 mod tests {
     use super::*;
 
-    fn delay() -> Delay {
-        Delay::new(Targets { low: 100.0 * MS, high: 400.0 * MS })
+    fn delay() -> QueuingDelay {
+        QueuingDelay::new(Targets { low: 100.0 * MS, high: 400.0 * MS })
     }
 
     /// A delay that alternates is anti-correlated: no trend. One that rises by 5 ms every 50 ms from 0 to 95 ms has

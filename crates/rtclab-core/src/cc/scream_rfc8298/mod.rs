@@ -15,7 +15,7 @@ use super::reals::{
 };
 use crate::ecn::Ecn;
 use crate::units::{Bytes, Time};
-use delay::{Delay, Targets};
+use delay::{QueuingDelay, Targets};
 use std::collections::VecDeque;
 
 /// Parameters of RFC 8298, section 4.1.1.1. Times are in microseconds, sizes in bytes, rates in bit/s.
@@ -213,7 +213,7 @@ pub(crate) struct ScreamV1 {
     highest_acked: i64,
     in_flight: f64,
     most_in_flight: MostInFlight,
-    delay: Delay,
+    delay: QueuingDelay,
     /// Share of round trips with loss.
     loss_event_rate: f64,
     round_began: f64,
@@ -250,7 +250,7 @@ impl ScreamV1 {
             highest_acked: i64::MIN,
             in_flight: 0.0,
             most_in_flight: MostInFlight::default(),
-            delay: Delay::new(config.targets),
+            delay: QueuingDelay::new(config.targets),
             loss_event_rate: 0.0,
             round_began: never,
             is_lossy: false,

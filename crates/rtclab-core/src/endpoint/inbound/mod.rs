@@ -15,7 +15,7 @@ use super::or_never;
 use super::outbox::Outbox;
 use crate::cc::{CallsAtOnce, ControlError, Estimator, ReceivedPacket};
 use crate::media::grid::{Grid, PERIOD, Timers};
-use crate::media::playout::{Playout, RecentRtt};
+use crate::media::playout::RecentRtt;
 use crate::media::repair::Retransmission;
 use crate::packet::{Datagram, Ecn, Rtp};
 use crate::rtp::RtcpPacket;
@@ -53,8 +53,8 @@ pub(super) struct ReceivingHalf {
     pub(super) audios: Vec<InboundAudio>,
     /// When one of the video streams is due, as of the last packet, timeout or frame.
     next_video: Time,
-    /// When a picture goes to the decoder, as of then; see [`Playout::release`].
-    next_release: Time,
+    /// When a picture goes to the decoder, as of then; see [`next_silent`](crate::media::playout::Playout::next_silent).
+    next_silent: Time,
     sync: Synchronizer,
     /// The longest recent round trip, which Chromium 156 uses in place of the last one.
     recent_rtt: Option<RecentRtt>,
@@ -100,7 +100,7 @@ impl ReceivingHalf {
                 .collect(),
             audios: audios.into_iter().map(audio).collect(),
             next_video: Time::MAX,
-            next_release: Time::MAX,
+            next_silent: Time::MAX,
             sync: Synchronizer::default(),
             recent_rtt: since_2024.then(|| RecentRtt::new(phases)),
             reports_repair: direction.stack.rtcp == RtcpSchedule::PerMedia,
@@ -117,10 +117,10 @@ impl ReceivingHalf {
 
     /// Makes up for pictures that went to the decoder before `now`, with the round trips that were known then.
     pub(super) fn catch_up(&mut self, now: Time) {
-        while self.next_release < now {
-            let release = self.next_release;
-            self.follow_rtt(release);
-            self.videos.iter_mut().for_each(|video| video.playout.catch_up(release + Time(1)));
+        while self.next_silent < now {
+            let at = self.next_silent;
+            self.follow_rtt(at);
+            self.videos.iter_mut().for_each(|video| video.playout.catch_up(at + Time(1)));
             self.follow_videos();
         }
     }
@@ -234,10 +234,10 @@ impl ReceivingHalf {
 
     /// Looks when one of the video streams is due.
     fn follow_videos(&mut self) {
-        (self.next_video, self.next_release) = (Time::MAX, Time::MAX);
+        (self.next_video, self.next_silent) = (Time::MAX, Time::MAX);
         for video in &self.videos {
             self.next_video = self.next_video.min(video.poll_timeout());
-            self.next_release = self.next_release.min(video.playout.release());
+            self.next_silent = self.next_silent.min(video.playout.next_silent());
         }
     }
 

@@ -4,7 +4,6 @@ use super::audio::InboundAudio;
 use super::transit::Transit;
 use super::video::InboundVideo;
 use crate::media::lip_sync::LipSync;
-use crate::media::playout::Playout;
 use crate::units::Time;
 
 /// Interval of comparisons.

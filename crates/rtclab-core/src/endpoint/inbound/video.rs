@@ -8,7 +8,7 @@ use crate::endpoint::or_never;
 use crate::media::fec::FecDecoder;
 use crate::media::grid::Timers;
 use crate::media::nack::{Nack, NackArrival};
-use crate::media::playout::{AnyPlayout, Playout, Rendered};
+use crate::media::playout::{PacketIds, Playout, Rendered};
 use crate::media::repair::Retransmission;
 use crate::packet::{FecBlock, Rtp, RtpPayload, VideoPart};
 use crate::rtp::{RtpHeader, TimestampUnwrapper, Unwrapper};
@@ -53,7 +53,7 @@ pub(in crate::endpoint) struct InboundVideo {
     fec_bytes: u64,
     /// Whether packets before the newest continuous frame are forgotten.
     forgets: bool,
-    pub(in crate::endpoint) playout: AnyPlayout,
+    pub(in crate::endpoint) playout: Box<dyn Playout>,
     pub(in crate::endpoint) retransmitted: Retransmitted,
     /// Packets that were missing and then repaired in time.
     pub(in crate::endpoint) repaired: u64,
@@ -162,7 +162,7 @@ impl InboundVideo {
         if let Some(transit) = self.transit.as_mut().filter(|_| !repaired) {
             transit.note(now, timestamp, VIDEO_CLOCK);
         }
-        let ids = (seq, frame, timestamp);
+        let ids = PacketIds { seq, frame, timestamp };
         let requested = arrival == (NackArrival::Filled { requested: true });
         let in_time = self.playout.on_packet(now, part, header.marker, ids, requested);
         let filled = matches!(arrival, NackArrival::Filled { .. });

@@ -1,16 +1,16 @@
 //! What a sending half does with reports and requests.
 
-use super::history::TransportHistory;
 use super::stream::MediaSource;
 use super::{RESOLUTION, SendingHalf};
-use crate::cc::{ControlError, Feedback, PacketReport};
+use crate::cc::{ControlError, Feedback};
 use crate::endpoint::event::EndpointEvent;
 use crate::endpoint::format::packet_size;
 use crate::media::protection::Conditions;
 use crate::media::repair::Retransmission;
 use crate::packet::Kind;
-use crate::rtp::rtcp::{ArrivalOffset, CongestionFeedback, TransportFeedback};
+use crate::rtp::rtcp::{ArrivalOffset, CongestionFeedback, IntervalLoss, TransportFeedback};
 use crate::stack::RtcpSchedule;
+use crate::transport_history::named_packets;
 use crate::units::{RemoteTime, Time};
 use std::collections::VecDeque;
 
@@ -48,11 +48,9 @@ impl SendingHalf {
         }
         match self.stack.rtcp {
             RtcpSchedule::PerMedia => {
-                let (so_far, of) = self.unreported;
-                self.unreported = (so_far + lost, of + expected);
-                if self.unreported.1 >= MIN_REPORTED {
-                    let (lost, expected) = std::mem::take(&mut self.unreported);
-                    self.reported_loss = in_256ths(lost, expected);
+                self.unreported += IntervalLoss { lost, expected };
+                if self.unreported.expected >= MIN_REPORTED {
+                    self.reported_loss = in_256ths(std::mem::take(&mut self.unreported));
                     self.protect(now);
                 }
             }
@@ -87,12 +85,15 @@ impl SendingHalf {
         now: Time,
         feedback: &TransportFeedback,
     ) -> Result<(), ControlError> {
-        self.on_packets(now, RESOLUTION, |history, reports| {
-            history.acknowledge(feedback, reports);
-            for report in reports {
-                report.received = report.received.map(|at| RemoteTime(at.0.floor_to(RESOLUTION)));
-            }
-        })
+        if !self.is_controlled() {
+            return Ok(());
+        }
+        let arrival = |ticks: i64| {
+            RemoteTime((TransportFeedback::TICK * ticks.max(0) as u64).floor_to(RESOLUTION))
+        };
+        let arrivals = feedback.arrivals().map(|(seq, ticks)| (seq, ticks.map(arrival)));
+        self.history.acknowledge(arrivals);
+        self.on_packets(now, RESOLUTION)
     }
 
     pub(in crate::endpoint) fn on_congestion_feedback(
@@ -100,24 +101,22 @@ impl SendingHalf {
         now: Time,
         feedback: &CongestionFeedback,
     ) -> Result<(), ControlError> {
-        self.on_packets(now, ArrivalOffset::RESOLUTION, |history, reports| {
-            history.acknowledge_by_number(now, feedback, reports);
-        })
-    }
-
-    /// Handles feedback on packets, which `acknowledge` reads.
-    fn on_packets(
-        &mut self,
-        now: Time,
-        resolution: Time,
-        acknowledge: impl FnOnce(&mut TransportHistory, &mut Vec<PacketReport>),
-    ) -> Result<(), ControlError> {
         if !self.is_controlled() {
             return Ok(());
         }
+        let timestamp = feedback.report_timestamp;
+        self.history.acknowledge_by_number(now, timestamp, named_packets(feedback));
+        for outcome in self.history.outcomes() {
+            self.streams[usize::from(outcome.tag.stream)].reported.count(outcome);
+        }
+        self.on_packets(now, ArrivalOffset::RESOLUTION)
+    }
+
+    /// Handles what the feedback that was read last says about packets.
+    fn on_packets(&mut self, now: Time, resolution: Time) -> Result<(), ControlError> {
         let mut reports = std::mem::take(&mut self.reports);
         reports.clear();
-        acknowledge(&mut self.history, &mut reports);
+        reports.extend(self.history.reports());
         self.ecn.on_reports(&reports);
         if self.stack.retransmission == Retransmission::Since2024 {
             self.on_outcomes(now);
@@ -188,6 +187,6 @@ impl SendingHalf {
 
 /// The fraction lost as libwebrtc passes it on: whole 256ths, at most 255 of them, which then count as 255ths.
 /// Source: f3ae3eb62e, `goog_cc/send_side_bandwidth_estimation.cc`, UpdatePacketsLost.
-fn in_256ths(lost: u64, expected: u64) -> f64 {
+fn in_256ths(IntervalLoss { lost, expected }: IntervalLoss) -> f64 {
     (256 * lost / expected.max(1)).min(255) as f64 / 255.0
 }

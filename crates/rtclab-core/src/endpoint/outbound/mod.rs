@@ -3,9 +3,7 @@
 mod decisions;
 mod ecn;
 mod feedback;
-mod forwarded;
-mod forwarding;
-mod history;
+mod forwarded_stream;
 mod opus;
 mod packets;
 mod release;
@@ -15,7 +13,7 @@ mod store;
 mod stream;
 mod video;
 
-use super::config::{Direction, Forwarding, Pause, StreamConfig};
+use super::config::{Direction, ForwardingMode, Pause, StreamConfig};
 use super::event::EndpointEvent;
 use super::format::{AUDIO_CLOCK, audio_size, packet_size};
 use super::outbox::Outbox;
@@ -25,15 +23,16 @@ use crate::media::microphone::Threads;
 use crate::media::pacer::{MediaPacket, Pacer, Padding};
 use crate::media::repair::{Repair, Retransmission};
 use crate::packet::{Kind, VideoPart};
-use crate::stack::StackProfile;
+use crate::rtp::rtcp::IntervalLoss;
+use crate::stack::{FeedbackKind, StackProfile};
+use crate::transport_history::TransportHistory;
 use crate::units::{Bitrate, Time};
 use ecn::EcnPath;
-use history::{Reported, TransportHistory};
 use share::RepairShare;
 use std::collections::VecDeque;
-use stream::MediaSource;
+use stream::{MediaSource, Reported, SentMedia};
 
-pub(super) use stream::{OutboundStream, Totals};
+pub(super) use stream::{OutboundStream, SentTotals};
 
 /// Times of departure and arrival are known in these units (libwebrtc, `transport_feedback_adapter.cc`).
 const RESOLUTION: Time = Time::from_millis(1);
@@ -44,7 +43,7 @@ pub(super) struct SendingHalf {
     stack: &'static StackProfile,
     direction: Direction,
     /// How it forwards what it sends; `None` if it sends its own media.
-    forwarding: Option<Forwarding>,
+    forwarding: Option<ForwardingMode>,
     /// Empty until the connection is established.
     pub(super) streams: Vec<OutboundStream>,
     /// Indices of the video streams; [`SendingHalf::allocate`] puts those that can use least first.
@@ -57,13 +56,15 @@ pub(super) struct SendingHalf {
     pictures_from: Time,
     pause: Option<Pause>,
     pub(super) controller: Box<dyn Controller>,
-    /// When the controller is called next, as of the last [`SendingHalf::poll_timeout`].
-    control: Time,
+    /// The controller's next timeout that is not silent, as of the last [`SendingHalf::poll_timeout`].
+    next_control: Time,
     /// The controller's decision as of its last call.
     decision: Decision,
     calls: CallsAtOnce,
-    pacer: Pacer,
-    history: TransportHistory,
+    pacer: Box<dyn Pacer>,
+    /// Transport-wide sequence number of the next packet, unwrapped.
+    next_transport_seq: i64,
+    history: TransportHistory<SentMedia>,
     ecn: EcnPath,
     repair: RepairShare,
     /// Decision and repair share last applied to the pacer and the encoders.
@@ -85,13 +86,14 @@ pub(super) struct SendingHalf {
     media_limit: Bitrate,
     /// Whether an encoder has taken pictures since then, and may have changed its resolution.
     has_encoded: bool,
-    /// Packets lost and expected in receiver reports that have not changed the protection yet.
-    unreported: (u64, u64),
+    /// Losses in receiver reports that have not changed the protection yet.
+    unreported: IntervalLoss,
     /// Fraction lost in the reports that changed the protection last.
     reported_loss: f64,
 }
 
-/// How busy the threads of the microphone are; `None` unless there is a browser of the years of [`Negotiation::Page`].
+/// How busy the threads of the microphone are. They are modelled for browsers that negotiate as
+/// [`Negotiation::Page`] does, whose packets of audio were measured.
 fn threads(config: &PeerConfig) -> Option<Threads> {
     let has_video = config.sends.has_video() || config.receives.has_video();
     let threads = if has_video { Threads::Busy } else { Threads::Quiet };
@@ -111,7 +113,7 @@ impl SendingHalf {
         let by_need = (0..streams.len()).filter(|i| streams[*i].is_video()).collect();
         SendingHalf {
             stack: direction.stack,
-            pacer: Pacer::new(direction.stack.pacing, decision.target, padding),
+            pacer: direction.stack.pacing.pacer(decision.target, padding),
             padding_stream: direction.streams.iter().position(StreamConfig::is_video).unwrap_or(0),
             direction,
             forwarding: config.forwards,
@@ -122,9 +124,10 @@ impl SendingHalf {
             pictures_from: if config.composes { Time::MAX } else { Time::ZERO },
             pause: config.pause,
             controller,
-            control: Time::MAX,
+            next_control: Time::MAX,
             decision,
             calls: CallsAtOnce::default(),
+            next_transport_seq: 0,
             history: TransportHistory::new(feedback),
             ecn: EcnPath::default(),
             repair: RepairShare::new(config.sends.stack.retransmission),
@@ -140,7 +143,7 @@ impl SendingHalf {
             may_ask: false,
             media_limit: config.sends.bounds().max,
             has_encoded: false,
-            unreported: (0, 0),
+            unreported: IntervalLoss::default(),
             reported_loss: 0.0,
         }
     }
@@ -195,18 +198,18 @@ impl SendingHalf {
 
     /// What feedback of RFC 8888 has said of a stream; `None` if there is no such feedback.
     pub(super) fn reported(&self, ssrc: u32) -> Option<Reported> {
-        let index = self.streams.iter().position(|stream| stream.config.ssrc == ssrc)?;
-        self.history.reported(index)
+        let stream = self.streams.iter().find(|stream| stream.config.ssrc == ssrc)?;
+        (self.stack.feedback == FeedbackKind::Rfc8888).then_some(stream.reported)
     }
 
     /// The transport-wide sequence number of the next packet; `None` if packets have none on the wire.
     fn transport_seq(&self) -> Option<u16> {
-        self.stack.feedback.has_transport_sequence().then(|| self.history.next_seq() as u16)
+        self.stack.feedback.has_transport_sequence().then_some(self.next_transport_seq as u16)
     }
 
     /// Whether the congestion control decides when packets leave.
     fn is_controlled(&self) -> bool {
-        self.forwarding != Some(Forwarding::AtOnce)
+        self.forwarding != Some(ForwardingMode::AtOnce)
     }
 
     /// The stream with this SSRC.
@@ -232,16 +235,16 @@ impl SendingHalf {
             true => Time::MAX,
             false => or_never(self.pacer.poll_timeout()),
         };
-        self.control = or_never(match self.stack.retransmission {
+        self.next_control = or_never(match self.stack.retransmission {
             // The share of repair takes effect at each of the control's timeouts.
             Retransmission::Until2024 => self.controller.poll_timeout(),
-            Retransmission::Since2024 => self.controller.next_effect(),
+            Retransmission::Since2024 => self.controller.skip_until(),
         });
-        let first = pacer.min(self.control);
+        let first = pacer.min(self.next_control);
         self.streams.iter().map(OutboundStream::poll_timeout).fold(first, Time::min)
     }
 
-    /// Makes up for the control's timeouts before `now`, which were passed over.
+    /// Makes up for the control's silent timeouts before `now`.
     pub(super) fn catch_up(&mut self, now: Time) {
         if self.started {
             self.controller.catch_up(now);
@@ -257,7 +260,7 @@ impl SendingHalf {
         if !self.started {
             return Ok(());
         }
-        if self.control <= now {
+        if self.next_control <= now {
             self.controller.catch_up(now);
             let state = SenderState {
                 queued: self.pacer.queued(),

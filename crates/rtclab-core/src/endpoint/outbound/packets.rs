@@ -30,7 +30,7 @@ fn max_payload(feedback: FeedbackKind, repair: Repair) -> u64 {
     let repair = match repair {
         Repair::RtxAndUlpfec => fec + FEC_EXTENSION_BYTES + rtx::OSN_BYTES,
         Repair::Hybrid2013 | Repair::Hybrid2013FecAlways => fec + header as usize - FIXED_BYTES,
-        Repair::Auto | Repair::Rtx | Repair::Nack2013 | Repair::None => rtx::OSN_BYTES,
+        Repair::Rtx | Repair::Nack2013 | Repair::None => rtx::OSN_BYTES,
     };
     MAX_RTP_BYTES - header - (DESCRIPTOR_BYTES + repair) as u64
 }

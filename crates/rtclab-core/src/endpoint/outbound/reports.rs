@@ -13,14 +13,15 @@ impl SendingHalf {
     pub(super) fn on_outcomes(&mut self, now: Time) {
         for index in 0..self.streams.len() {
             let outcomes = self.history.outcomes().iter();
-            let own = outcomes.filter(|(packet, _)| usize::from(packet.stream) == index);
-            let tail = own.clone().rev().take_while(|(packet, received)| {
+            let own = outcomes.filter(|outcome| usize::from(outcome.tag.stream) == index);
+            let own = own.filter_map(|outcome| Some((outcome.tag.video?, outcome.has_arrived)));
+            let tail = own.clone().rev().take_while(|(packet, has_arrived)| {
                 // A lost retransmission ends the search, as if it had arrived.
-                !received && !packet.retransmission
+                !has_arrived && !packet.retransmission
             });
             let mut lost: Vec<u16> = tail.map(|(packet, _)| packet.seq).collect();
             lost.reverse();
-            let arrived = own.filter(|(_, received)| *received).map(|(packet, _)| packet.seq);
+            let arrived = own.filter(|(_, has_arrived)| *has_arrived).map(|(packet, _)| packet.seq);
             let stream = &mut self.streams[index];
             let repair = stream.config.repair;
             let Some(video) = stream.video_mut() else { continue };

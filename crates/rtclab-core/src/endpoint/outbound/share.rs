@@ -12,26 +12,26 @@ const MAX_SHARE: f64 = 0.5;
 
 /// Bytes of all kinds, and bytes of repair among them.
 #[derive(Clone, Copy, Default)]
-pub(super) struct Sent {
+pub(super) struct SentBytes {
     total: u64,
     repair: u64,
 }
 
-impl Sent {
+impl SentBytes {
     fn share(self) -> f64 {
         (self.repair as f64 / self.total.max(1) as f64).min(MAX_SHARE)
     }
 }
 
-impl AddAssign for Sent {
-    fn add_assign(&mut self, other: Sent) {
+impl AddAssign for SentBytes {
+    fn add_assign(&mut self, other: SentBytes) {
         self.total += other.total;
         self.repair += other.repair;
     }
 }
 
-impl SubAssign for Sent {
-    fn sub_assign(&mut self, other: Sent) {
+impl SubAssign for SentBytes {
+    fn sub_assign(&mut self, other: SentBytes) {
         self.total -= other.total;
         self.repair -= other.repair;
     }
@@ -40,17 +40,17 @@ impl SubAssign for Sent {
 /// Measures the share of repair in the bytes sent.
 pub(super) enum RepairShare {
     /// The share in the last whole second: until 2024.
-    BySeconds { since: Time, sent: Sent, share: f64 },
+    BySeconds { since: Time, sent: SentBytes, share: f64 },
     /// The share in the second before each update of the rate (libwebrtc f3ae3eb62e, `rtp_video_sender.cc`,
     /// ProtectionRequest, and `rtc_base/bitrate_tracker.cc`).
-    Sliding(SlidingSum<Sent>),
+    Sliding(SlidingSum<SentBytes>),
 }
 
 impl RepairShare {
     pub(super) fn new(era: Retransmission) -> Self {
         match era {
             Retransmission::Until2024 => {
-                RepairShare::BySeconds { since: Time::ZERO, sent: Sent::default(), share: 0.0 }
+                RepairShare::BySeconds { since: Time::ZERO, sent: SentBytes::default(), share: 0.0 }
             }
             Retransmission::Since2024 => RepairShare::Sliding(SlidingSum::new(WINDOW)),
         }
@@ -65,7 +65,7 @@ impl RepairShare {
 
     /// Counts a packet that is sent.
     pub(super) fn count(&mut self, now: Time, bytes: u64, is_repair: bool) {
-        let packet = Sent { total: bytes, repair: if is_repair { bytes } else { 0 } };
+        let packet = SentBytes { total: bytes, repair: if is_repair { bytes } else { 0 } };
         match self {
             RepairShare::BySeconds { since, sent, share } => {
                 *sent += packet;

@@ -1,22 +1,60 @@
 //! An outbound stream, and where its media comes from.
 
-use super::forwarded::ForwardedStream;
+use super::forwarded_stream::ForwardedStream;
 use super::opus::InBandFec;
 use super::video::VideoStream;
-use crate::endpoint::config::{AudioConfig, Forwarding, Media, StreamConfig};
+use crate::endpoint::config::{AudioConfig, ForwardingMode, Media, StreamConfig};
 use crate::media::microphone::{Microphone, Threads};
 use crate::media::pacer::MediaPacket;
-use crate::packet::{Kind, Rtp, RtpPayload};
+use crate::packet::{Ecn, Kind, Rtp, RtpPayload};
 use crate::rtp::AbsSendTime;
 use crate::stack::StackProfile;
+use crate::transport_history::PacketOutcome;
 use crate::units::{Bitrate, Time};
 
 /// Totals of one kind of packet sent on one stream.
 #[derive(Clone, Copy, Debug, Default)]
-pub(in crate::endpoint) struct Totals {
+pub(in crate::endpoint) struct SentTotals {
     pub(in crate::endpoint) packets: u64,
     pub(in crate::endpoint) payload_bytes: u64,
     pub(in crate::endpoint) header_bytes: u64,
+}
+
+/// Totals of a stream's packets in feedback of RFC 8888.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(in crate::endpoint) struct Reported {
+    /// Packets reported as lost, each once.
+    pub(in crate::endpoint) lost: u64,
+    /// Of these, packets that were reported as received later.
+    pub(in crate::endpoint) recovered: u64,
+    /// Packets that left as ECT(1) and arrived as Not-ECT.
+    pub(in crate::endpoint) bleached: u64,
+}
+
+impl Reported {
+    pub(super) fn count<T>(&mut self, outcome: &PacketOutcome<T>) {
+        self.lost += u64::from(!outcome.has_arrived && !outcome.lost_before);
+        self.recovered += u64::from(outcome.has_arrived && outcome.lost_before);
+        let is_bleached = outcome.sent.ecn == Ecn::Ect1 && outcome.ecn == Some(Ecn::NotCapable);
+        self.bleached += u64::from(is_bleached);
+    }
+}
+
+/// What a packet in flight carries.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct SentMedia {
+    /// Index of its stream.
+    pub(super) stream: u8,
+    /// Where the packet is stored; `None` for audio, FEC and padding.
+    pub(super) video: Option<VideoPacket>,
+}
+
+/// A packet of video that is stored.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct VideoPacket {
+    /// Sequence number on the stream, of the original if it is a retransmission.
+    pub(super) seq: u16,
+    pub(super) retransmission: bool,
 }
 
 /// An outbound stream.
@@ -26,9 +64,10 @@ pub(in crate::endpoint) struct OutboundStream {
     pub(super) next_seq: u16,
     /// Next sequence number of the retransmission stream.
     next_repair_seq: u16,
-    pub(in crate::endpoint) totals: [Totals; Kind::ALL.len()],
+    pub(in crate::endpoint) totals: [SentTotals; Kind::ALL.len()],
     /// Packets of all kinds that left with ECT(1).
     pub(in crate::endpoint) sent_with_ect1: u64,
+    pub(in crate::endpoint) reported: Reported,
     pub(in crate::endpoint) nack_count: u64,
     pub(in crate::endpoint) pli_count: u64,
     /// When a request for a key frame was last followed.
@@ -56,7 +95,7 @@ impl OutboundStream {
         start: Time,
         seed: u64,
         threads: Option<Threads>,
-        forwarding: Option<Forwarding>,
+        forwarding: Option<ForwardingMode>,
     ) -> Self {
         OutboundStream {
             config: *config,
@@ -64,6 +103,7 @@ impl OutboundStream {
             next_repair_seq: 1,
             totals: Default::default(),
             sent_with_ect1: 0,
+            reported: Reported::default(),
             nack_count: 0,
             pli_count: 0,
             key_requested: None,
@@ -100,6 +140,13 @@ impl OutboundStream {
         match &mut self.source {
             MediaSource::Video(video) => Some(video),
             MediaSource::Audio { .. } | MediaSource::Forwarded(_) => None,
+        }
+    }
+
+    pub(super) fn forwarded_mut(&mut self) -> Option<&mut ForwardedStream> {
+        match &mut self.source {
+            MediaSource::Forwarded(forwarded) => Some(forwarded),
+            MediaSource::Video(_) | MediaSource::Audio { .. } => None,
         }
     }
 

@@ -1,6 +1,6 @@
 //! The DTLS 1.2 handshake of a browser with a server, with certificates on both sides: two round trips for the client.
 //!
-//! A browser's ClientHello is that of DTLS 1.3, in two datagrams. Source: RFC 6347, section 4.2; when Janus 1.1.2 and
+//! A browser sends the ClientHello of DTLS 1.3, in two datagrams. Source: RFC 6347, section 4.2; when Janus 1.1.2 and
 //! rtclab's SFU begin and answer was observed in the captures of meetings of three.
 
 use super::handshake::TIMEOUTS;

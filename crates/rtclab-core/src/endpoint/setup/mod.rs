@@ -47,10 +47,10 @@ pub(super) struct Setup {
     pub(super) step: Step,
     /// Round-trip time of the last answered check.
     pub(super) check_rtt: Option<Time>,
-    kind: Kind,
+    kind: Procedure,
 }
 
-enum Kind {
+enum Procedure {
     Bursts(BurstSetup),
     Page(Box<PageSetup>),
 }
@@ -58,10 +58,10 @@ enum Kind {
 impl Setup {
     pub(super) fn new(session: &Session, relayed: bool) -> Self {
         let kind = match session.negotiation {
-            Negotiation::Bursts => Kind::Bursts(BurstSetup::new(session, relayed)),
+            Negotiation::Bursts => Procedure::Bursts(BurstSetup::new(session, relayed)),
             Negotiation::Page { seed, pace, browser, described, server } => {
                 let behind_nat = session.behind_nat && !relayed;
-                Kind::Page(Box::new(
+                Procedure::Page(Box::new(
                     PageSetup::new((seed, pace), browser, described, relayed)
                         .behind_nat(behind_nat)
                         .with_server(server),
@@ -73,45 +73,45 @@ impl Setup {
 
     pub(super) fn poll_timeout(&self) -> Option<Time> {
         match &self.kind {
-            Kind::Bursts(bursts) => bursts.poll_timeout(),
-            Kind::Page(page) => page.poll_timeout(),
+            Procedure::Bursts(bursts) => bursts.poll_timeout(),
+            Procedure::Page(page) => page.poll_timeout(),
         }
     }
 
     /// Whether this side sent the offer.
     pub(super) fn offered(&self) -> bool {
         match &self.kind {
-            Kind::Bursts(bursts) => bursts.offered(),
-            Kind::Page(page) => page.offered(),
+            Procedure::Bursts(bursts) => bursts.offered(),
+            Procedure::Page(page) => page.offered(),
         }
     }
 
     /// Whether media from the far end can be decrypted. A page's browser drops what arrives before it has
     /// finished its handshake.
     pub(super) fn decrypts(&self) -> bool {
-        matches!(self.kind, Kind::Bursts(_)) || self.step == Step::DtlsConnected
+        matches!(self.kind, Procedure::Bursts(_)) || self.step == Step::DtlsConnected
     }
 
     /// How long after the handshake the encoder takes pictures.
     pub(super) fn encoder_start(&self) -> Time {
         match &self.kind {
-            Kind::Bursts(_) => Time::ZERO,
-            Kind::Page(page) => page.encoder_start(),
+            Procedure::Bursts(_) => Time::ZERO,
+            Procedure::Page(page) => page.encoder_start(),
         }
     }
 
     /// How long after it was decoded the page hears of the first picture.
     pub(super) fn show_delay(&self) -> Time {
         match &self.kind {
-            Kind::Bursts(_) => Time::ZERO,
-            Kind::Page(page) => page.show_delay(),
+            Procedure::Bursts(_) => Time::ZERO,
+            Procedure::Page(page) => page.show_delay(),
         }
     }
 
     pub(super) fn handle_timeout(&mut self, now: Time, outbox: &mut Outbox) {
         match &mut self.kind {
-            Kind::Bursts(bursts) => bursts.handle_timeout(now, outbox),
-            Kind::Page(page) => page.handle_timeout(now, outbox),
+            Procedure::Bursts(bursts) => bursts.handle_timeout(now, outbox),
+            Procedure::Page(page) => page.handle_timeout(now, outbox),
         }
         self.update();
     }
@@ -142,7 +142,7 @@ impl Setup {
 
     /// Handles a segment of the far end's description.
     fn on_signalling(&mut self, now: Time, segment: Signalling, outbox: &mut Outbox) {
-        if let Kind::Bursts(bursts) = &mut self.kind {
+        if let Procedure::Bursts(bursts) = &mut self.kind {
             bursts.on_signalling(now, segment, outbox);
         }
         self.update();
@@ -150,14 +150,14 @@ impl Setup {
 
     /// Handles the news that the far end was at the signalling server before this one, which therefore calls.
     pub(super) fn on_present(&mut self, now: Time, outbox: &mut Outbox) {
-        if let Kind::Page(page) = &mut self.kind {
+        if let Procedure::Page(page) = &mut self.kind {
             page.on_present(now, outbox);
         }
     }
 
     /// Handles what the far end says over the signalling server.
     pub(super) fn on_signal(&mut self, now: Time, signal: Signal, outbox: &mut Outbox) {
-        if let Kind::Page(page) = &mut self.kind {
+        if let Procedure::Page(page) = &mut self.kind {
             page.on_signal(now, signal.kind, outbox);
         }
         self.update();
@@ -169,8 +169,8 @@ impl Setup {
             outbox.send_to(from);
         }
         match &mut self.kind {
-            Kind::Bursts(bursts) => bursts.on_stun(now, stun, outbox),
-            Kind::Page(page) => page.on_stun(now, stun, outbox),
+            Procedure::Bursts(bursts) => bursts.on_stun(now, stun, outbox),
+            Procedure::Page(page) => page.on_stun(now, stun, outbox),
         }
         self.update();
     }
@@ -178,15 +178,15 @@ impl Setup {
     /// Handles a flight of DTLS 1.2.
     fn on_dtls(&mut self, now: Time, flight: DtlsFlight, outbox: &mut Outbox) {
         match &mut self.kind {
-            Kind::Bursts(bursts) => bursts.on_dtls(now, flight, outbox),
-            Kind::Page(page) => page.on_flight(now, flight),
+            Procedure::Bursts(bursts) => bursts.on_dtls(now, flight, outbox),
+            Procedure::Page(page) => page.on_flight(now, flight),
         }
         self.update();
     }
 
     /// Handles a datagram of DTLS 1.3.
     fn on_dtls13(&mut self, now: Time, datagram: Dtls13, outbox: &mut Outbox) {
-        if let Kind::Page(page) = &mut self.kind {
+        if let Procedure::Page(page) = &mut self.kind {
             page.on_dtls(now, datagram, outbox);
         }
         self.update();
@@ -195,37 +195,37 @@ impl Setup {
     /// The step at which others may subscribe to what this end of a server receives; `None` if nobody waits for it.
     pub(super) fn publishes_at(&self) -> Option<Step> {
         match &self.kind {
-            Kind::Bursts(_) => None,
-            Kind::Page(page) => page.publishes_at(),
+            Procedure::Bursts(_) => None,
+            Procedure::Page(page) => page.publishes_at(),
         }
     }
 
     /// Handles the news that this end of a server may offer what another one receives.
     pub(super) fn on_published(&mut self, outbox: &mut Outbox) {
-        if let Kind::Page(page) = &mut self.kind {
+        if let Procedure::Page(page) = &mut self.kind {
             page.on_published(outbox);
         }
     }
 
     fn on_allocation(&mut self, now: Time, answer: Allocation, outbox: &mut Outbox) {
         match &mut self.kind {
-            Kind::Bursts(bursts) => bursts.on_allocation(now, answer, outbox),
-            Kind::Page(page) => page.on_allocation(now, answer, outbox),
+            Procedure::Bursts(bursts) => bursts.on_allocation(now, answer, outbox),
+            Procedure::Page(page) => page.on_allocation(now, answer, outbox),
         }
         self.update();
     }
 
     /// Handles the answer of the STUN server.
     fn on_binding(&mut self, outbox: &mut Outbox) {
-        if let Kind::Page(page) = &mut self.kind {
+        if let Procedure::Page(page) = &mut self.kind {
             page.on_binding(outbox);
         }
     }
 
     fn update(&mut self) {
         (self.step, self.check_rtt) = match &self.kind {
-            Kind::Bursts(bursts) => (bursts.step, bursts.check_rtt),
-            Kind::Page(page) => (page.step(), page.check_rtt()),
+            Procedure::Bursts(bursts) => (bursts.step, bursts.check_rtt),
+            Procedure::Page(page) => (page.step(), page.check_rtt()),
         };
     }
 }

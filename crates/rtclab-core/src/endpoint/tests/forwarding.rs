@@ -17,7 +17,7 @@ const PAYLOAD: u32 = 504;
 /// A server in alice's place, for streams that carol sends, and bob, who watches them. Without `forwarding` it is a
 /// translator.
 fn unconnected(
-    forwarding: Option<Forwarding>,
+    forwarding: Option<ForwardingMode>,
     repair: Repair,
     session: Session,
 ) -> Pair<ForwardingEnd, Peer> {
@@ -33,7 +33,10 @@ fn unconnected(
 }
 
 /// The same, connected.
-fn pair(forwarding: impl Into<Option<Forwarding>>, repair: Repair) -> Pair<ForwardingEnd, Peer> {
+fn pair(
+    forwarding: impl Into<Option<ForwardingMode>>,
+    repair: Repair,
+) -> Pair<ForwardingEnd, Peer> {
     let mut pair = unconnected(forwarding.into(), repair, session(ALICE));
     pair.run(CONNECTED);
     pair
@@ -126,7 +129,7 @@ fn nack(seq: u16) -> RtcpPacket {
 
 #[test]
 fn media_is_forwarded_with_the_forwarders_own_transport_wide_sequence_numbers() {
-    let mut pair = pair(Forwarding::AtOnce, Repair::Rtx);
+    let mut pair = pair(ForwardingMode::AtOnce, Repair::Rtx);
     for seq in [10, 11, 12] {
         pair.forward(CONNECTED, &datagram(picture(seq)));
     }
@@ -136,7 +139,7 @@ fn media_is_forwarded_with_the_forwarders_own_transport_wide_sequence_numbers() 
 
 #[test]
 fn a_forwarded_packet_keeps_when_it_was_first_sent_and_how_long_it_was_queued() {
-    let mut pair = pair(Forwarding::AtOnce, Repair::Rtx);
+    let mut pair = pair(ForwardingMode::AtOnce, Repair::Rtx);
     let past = Past { first_sent: Time::from_millis(470), queued: Time::from_millis(3) };
     pair.alice.forward(CONNECTED, past, &datagram(picture(10)));
     let transmit = pair.alice.poll_transmit(CONNECTED).expect("a packet");
@@ -146,7 +149,7 @@ fn a_forwarded_packet_keeps_when_it_was_first_sent_and_how_long_it_was_queued() 
 
 #[test]
 fn nothing_is_forwarded_before_the_connection_is_established_or_after_its_end() {
-    for forwarding in [Some(Forwarding::AtOnce), Some(Forwarding::Controlled), None] {
+    for forwarding in [Some(ForwardingMode::AtOnce), Some(ForwardingMode::Controlled), None] {
         let end = Time::from_secs(1);
         let session = Session { end, ..session(ALICE) };
         let mut pair = unconnected(forwarding, Repair::Rtx, session);
@@ -164,7 +167,7 @@ fn nothing_is_forwarded_before_the_connection_is_established_or_after_its_end() 
 
 #[test]
 fn a_packet_lost_after_the_forwarder_is_retransmitted_by_the_forwarder() {
-    let mut pair = pair(Forwarding::AtOnce, Repair::Rtx);
+    let mut pair = pair(ForwardingMode::AtOnce, Repair::Rtx);
     pair.lose(ALICE, |sent| {
         sent.rtp().is_some_and(|p| p.header.seq == 11 && p.kind == Kind::Video)
     });
@@ -188,7 +191,7 @@ fn a_packet_lost_after_the_forwarder_is_retransmitted_by_the_forwarder() {
 /// As Janus does.
 #[test]
 fn a_server_that_forwards_at_once_repeats_a_packet_at_most_every_200_ms() {
-    let mut pair = pair(Forwarding::AtOnce, Repair::Rtx);
+    let mut pair = pair(ForwardingMode::AtOnce, Repair::Rtx);
     pair.forward(CONNECTED, &datagram(picture(11)));
     let after = |ms| CONNECTED + Time::from_millis(ms);
     let requests = [5, 105, 204, 205, 305, 405];
@@ -200,7 +203,7 @@ fn a_server_that_forwards_at_once_repeats_a_packet_at_most_every_200_ms() {
 /// As rtclab's SFU does: of the same size as the media, ten packets are answered for ten that came in this second.
 #[test]
 fn a_server_with_a_congestion_control_sends_no_more_again_than_media() {
-    let mut pair = pair(Forwarding::Controlled, Repair::Rtx);
+    let mut pair = pair(ForwardingMode::Controlled, Repair::Rtx);
     (0..10).for_each(|seq| pair.forward(CONNECTED, &datagram(picture(10 + seq))));
     for ms in 1..=500 {
         pair.rtcp(CONNECTED + Time::from_millis(ms), nack(10));
@@ -214,7 +217,7 @@ fn a_server_with_a_congestion_control_sends_no_more_again_than_media() {
 #[test]
 fn a_packet_is_kept_for_a_second() {
     for (later, kept) in [(Time::from_secs(1), 1), (Time::from_secs(1) + Time(1), 0)] {
-        let mut pair = pair(Forwarding::AtOnce, Repair::Rtx);
+        let mut pair = pair(ForwardingMode::AtOnce, Repair::Rtx);
         pair.forward(CONNECTED, &datagram(picture(10)));
         pair.forward(CONNECTED + later, &datagram(picture(11)));
         pair.rtcp(CONNECTED + later, nack(10));
@@ -224,7 +227,7 @@ fn a_packet_is_kept_for_a_second() {
 
 #[test]
 fn a_packet_that_was_never_forwarded_is_not_retransmitted() {
-    let mut pair = pair(Forwarding::AtOnce, Repair::Rtx);
+    let mut pair = pair(ForwardingMode::AtOnce, Repair::Rtx);
     pair.rtcp(CONNECTED, nack(10));
     pair.forward(CONNECTED, &datagram(picture(11)));
     pair.forward(CONNECTED, &datagram(picture(13)));
@@ -236,7 +239,7 @@ fn a_packet_that_was_never_forwarded_is_not_retransmitted() {
 
 #[test]
 fn in_2013_a_retransmission_by_the_forwarder_keeps_the_original_sequence_number() {
-    let mut pair = pair(Forwarding::AtOnce, Repair::Nack2013);
+    let mut pair = pair(ForwardingMode::AtOnce, Repair::Nack2013);
     pair.forward(CONNECTED, &datagram(picture(10)));
     // A round trip of two delays, and five milliseconds.
     pair.rtcp(CONNECTED + Time::from_millis(45) - Time(1), nack(10));
@@ -250,7 +253,7 @@ fn in_2013_a_retransmission_by_the_forwarder_keeps_the_original_sequence_number(
 /// 90 kHz has then.
 #[test]
 fn sender_reports_count_packets_and_payload_but_no_headers() {
-    let mut pair = pair(Forwarding::AtOnce, Repair::Rtx);
+    let mut pair = pair(ForwardingMode::AtOnce, Repair::Rtx);
     for seq in [10, 11, 12] {
         pair.forward(CONNECTED, &datagram(picture(seq)));
     }
@@ -273,7 +276,7 @@ fn sender_reports_count_packets_and_payload_but_no_headers() {
 
 #[test]
 fn audio_that_is_forwarded_has_sender_reports_of_its_own() {
-    let mut pair = pair(Forwarding::AtOnce, Repair::Rtx);
+    let mut pair = pair(ForwardingMode::AtOnce, Repair::Rtx);
     for seq in [10, 11] {
         let header = header(payload_type::AUDIO, ALICE_AUDIO, seq);
         let sound = Rtp {
@@ -292,7 +295,7 @@ fn audio_that_is_forwarded_has_sender_reports_of_its_own() {
 
 #[test]
 fn a_packet_repaired_before_the_forwarder_is_forwarded_as_the_original() {
-    let mut pair = pair(Forwarding::AtOnce, Repair::Rtx);
+    let mut pair = pair(ForwardingMode::AtOnce, Repair::Rtx);
     pair.forward(CONNECTED, &datagram(picture(10)));
     pair.forward(CONNECTED, &datagram(picture(12)));
     pair.forward(CONNECTED, &datagram(repaired(11)));
@@ -308,7 +311,7 @@ fn a_packet_repaired_before_the_forwarder_is_forwarded_as_the_original() {
 
 #[test]
 fn padding_is_not_forwarded_and_takes_no_sequence_number() {
-    let mut pair = pair(Forwarding::AtOnce, Repair::Rtx);
+    let mut pair = pair(ForwardingMode::AtOnce, Repair::Rtx);
     let header = RtpHeader { padding: true, ..header(payload_type::RTX, ALICE_VIDEO + 1, 1) };
     let padding = Rtp { header, payload: RtpPayload::Padding(224), kind: Kind::Padding };
     pair.forward(CONNECTED, &datagram(padding));
@@ -318,7 +321,7 @@ fn padding_is_not_forwarded_and_takes_no_sequence_number() {
 
 #[test]
 fn audio_is_forwarded_too_and_a_stream_that_nobody_has_described_is_not() {
-    let mut pair = pair(Forwarding::AtOnce, Repair::Rtx);
+    let mut pair = pair(ForwardingMode::AtOnce, Repair::Rtx);
     let sound = |ssrc| Rtp {
         header: header(payload_type::AUDIO, ssrc, 10),
         payload: RtpPayload::Audio { bytes: 80, has_fec: false },
@@ -332,7 +335,7 @@ fn audio_is_forwarded_too_and_a_stream_that_nobody_has_described_is_not() {
 
 #[test]
 fn a_forwarder_requests_a_key_frame_when_its_receiver_connects_or_requests_one() {
-    let mut pair = pair(Forwarding::AtOnce, Repair::Rtx);
+    let mut pair = pair(ForwardingMode::AtOnce, Repair::Rtx);
     let pli = PictureLossIndication { sender_ssrc: 101, media_ssrc: ALICE_VIDEO };
     let fir = FullIntraRequest { sender_ssrc: 101, commands: vec![(ALICE_VIDEO, 1)] };
     let [second, third] = [1, 2].map(|n| CONNECTED + Time::from_millis(n));
@@ -353,7 +356,7 @@ fn a_forwarder_stamps_its_own_send_time_and_sends_no_codepoint_that_it_would_not
         packet.header.extensions.abs_send_time = Some(of_carol);
         Datagram::new(Ecn::Ect1, Content::Rtp(packet))
     };
-    let sent = |forwarding: Option<Forwarding>| {
+    let sent = |forwarding: Option<ForwardingMode>| {
         let mut pair = pair(forwarding, Repair::Rtx);
         pair.forward(CONNECTED, &stamped(picture(10)));
         pair.rtcp(CONNECTED + Time::from_millis(5), nack(10));
@@ -366,7 +369,7 @@ fn a_forwarder_stamps_its_own_send_time_and_sends_no_codepoint_that_it_would_not
     // The original and its retransmission, and a packet that carol did not stamp.
     let at = |ms| Some(AbsSendTime::from_time(CONNECTED + Time::from_millis(ms)));
     let expected = [(Ecn::NotCapable, at(0)), (Ecn::NotCapable, at(5)), (Ecn::NotCapable, None)];
-    assert_eq!(sent(Some(Forwarding::AtOnce)), expected);
+    assert_eq!(sent(Some(ForwardingMode::AtOnce)), expected);
     // A translator that changes nothing keeps both (RFC 6679, section 8.1).
     assert_eq!(sent(None), [(Ecn::Ect1, Some(of_carol)), (Ecn::NotCapable, None)]);
 }
@@ -399,7 +402,7 @@ fn a_translator_passes_everything_on_unchanged() {
 /// pictures that come at once leave within 70 ms of each other, not within 30.
 #[test]
 fn a_controlled_forwarder_paces_what_comes_and_has_statistics() {
-    let mut pair = pair(Forwarding::Controlled, Repair::Rtx);
+    let mut pair = pair(ForwardingMode::Controlled, Repair::Rtx);
     for seq in 10..20 {
         pair.forward(CONNECTED, &datagram(picture(seq)));
     }

@@ -6,7 +6,7 @@
 use super::camera::Camera;
 use super::ladder::Ladder;
 use super::overuse::OveruseDetector;
-use super::picture::Content;
+use super::picture::CameraContent;
 use super::quality_scaler::{Advice, FIRST_INTERVAL, QualityScaler};
 use super::rate_control::EncoderRateControl;
 use super::statistics::{EncoderStatistics, Limitation};
@@ -53,7 +53,7 @@ enum Reason {
 pub(super) struct ChromiumEncoder {
     config: VideoConfig,
     camera: Camera,
-    content: Content,
+    content: CameraContent,
     ladder: Ladder,
     /// The step of the ladder that each [`Reason`] asks for; the smaller picture wins.
     steps: [usize; 2],
@@ -99,7 +99,7 @@ impl ChromiumEncoder {
         let first_check = (start + FIRST_INTERVAL).saturating_sub(Time::from_secs_f64(lead));
         let mut encoder = ChromiumEncoder {
             camera: Camera::new(&config, start, seed),
-            content: Content::new(ladder.resolution(), config.frame_rate, start, seed ^ 1),
+            content: CameraContent::new(ladder.resolution(), config.frame_rate, start, seed ^ 1),
             scaler: QualityScaler::new(first_check),
             overuse: OveruseDetector::new(),
             rate_control: None,

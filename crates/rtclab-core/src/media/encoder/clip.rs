@@ -1,6 +1,6 @@
 //! What the clip of live calls costs as VP8.
 //!
-//! Made by `python -m rtclab.backend.live.curve`; do not edit.
+//! Made by `python -m tools.clip_sizes`; do not edit.
 
 /// Quantiser indices of the columns of [`ClipSize::key`] and [`ClipSize::inter`].
 pub(super) const QINDEX: [u8; 9] = [2, 7, 15, 25, 35, 51, 70, 88, 106];

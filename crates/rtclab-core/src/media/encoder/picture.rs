@@ -41,7 +41,7 @@ static LN_STEPS: LazyLock<[f64; 128]> =
 type Curve = [(f64, f64); QINDEX.len()];
 
 /// The pictures of the camera, as far as their cost goes.
-pub(super) struct Content {
+pub(super) struct CameraContent {
     rng: Pcg64Mcg,
     clip: &'static ClipSize,
     /// Mean bytes of a key frame, and of another frame.
@@ -57,11 +57,11 @@ pub(super) struct Content {
     /// Quantiser index of the last encoded picture, and by how much its size deviated.
     reference: u8,
     deviation: f64,
-    /// Bytes at the reference's quantiser, for [`Content::growth`].
+    /// Bytes at the reference's quantiser, for [`CameraContent::growth`].
     complexity: f64,
 }
 
-impl Content {
+impl CameraContent {
     /// Starts where the clip is at `start`: browsers open their cameras when the run begins, not quite at the
     /// same moment.
     pub(super) fn new(resolution: (u16, u16), frame_rate: f64, start: Time, seed: u64) -> Self {
@@ -73,7 +73,7 @@ impl Content {
         let position = pictures.rem_euclid(clip.frames.len() as f64) as u32;
         let (gap, reference, deviation, complexity) = (0, 0, 0.0, 0.0);
         let (key, inter) = (curve(&clip.key), curve(&clip.inter));
-        Content {
+        CameraContent {
             rng,
             clip,
             key,

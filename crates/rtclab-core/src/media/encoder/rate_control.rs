@@ -35,7 +35,8 @@ const KEY_BITS: f64 = 4_500_000.0 / 512.0;
 const INTER_BITS: f64 = 2_850_000.0 / 512.0;
 /// Weights of the last key-frame intervals, oldest first.
 const INTERVAL_WEIGHTS: [u32; 5] = [1, 2, 3, 4, 5];
-/// Frames over which the eighth of a key frame's excess that counts as a golden frame's is repaid.
+/// An eighth of what a key frame takes above the mean frame is charged to the golden frame. It is repaid over this many
+/// frames.
 const GOLDEN_INTERVAL: f64 = 40.0;
 
 /// Quantiser steps of DC coefficients by quantiser index.

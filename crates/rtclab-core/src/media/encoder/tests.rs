@@ -1,11 +1,11 @@
 //! The encoder of Chromium 156, against libvpx and against what live calls showed.
 
-use super::picture::Content;
+use super::picture::CameraContent;
 use super::rate_control::EncoderRateControl;
 use super::*;
 
 /// What libvpx 1.16 made of the clip in 60 s with libwebrtc's settings, at a constant bitrate
-/// (`Vp8Encoder` in `rtclab.backend.live.libvpx`, the denoiser on).
+/// (`Vp8Encoder` in `rtclab.backend.live.browsers.libvpx`, the denoiser on).
 struct Encoding {
     height: u16,
     kbps: u64,
@@ -53,7 +53,7 @@ fn model(like: &Encoding, seed: u64) -> Encoding {
     let resolution = (like.height / 3 * 4, like.height);
     let rate = Bitrate::from_kbps(like.kbps);
     let mut control = EncoderRateControl::new(resolution.0, resolution.1, rate, 30.0);
-    let mut content = Content::new(resolution, 30.0, Time::from_secs(seed), seed);
+    let mut content = CameraContent::new(resolution, 30.0, Time::from_secs(seed), seed);
     let (mut sizes, mut qindex) = (Vec::new(), 0.0);
     for _ in 0..PICTURES {
         content.advance();
@@ -166,7 +166,7 @@ fn requested_key_frames_have_the_size_of_those_of_libvpx() {
     const MEAN_OF_LIBVPX: f64 = 4.8;
     let rate = Bitrate::from_kbps(1000);
     let mut control = EncoderRateControl::new(640, 480, rate, 30.0);
-    let mut content = Content::new((640, 480), 30.0, Time::ZERO, 1);
+    let mut content = CameraContent::new((640, 480), 30.0, Time::ZERO, 1);
     let mut times = Vec::new();
     for picture in 0..1800 {
         content.advance();

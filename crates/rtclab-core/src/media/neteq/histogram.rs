@@ -54,7 +54,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// Values one and two are kept by 1 - 2/1 and 1 - 2/2, which is nothing; the third by 1 - 2/3.
+    /// The n-th value leaves 1 - 2/n of the shares before it: nothing after the first and second value, 1/3 after the third.
     #[test]
     fn the_first_values_count_more() {
         let mut histogram = Histogram::new(0.983);

@@ -64,7 +64,7 @@ pub struct NetEqStats {
 
 /// A frame of sound in the buffer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Waiting {
+struct BufferedFrame {
     /// RTP timestamp.
     timestamp: i64,
     /// Tick of its arrival.
@@ -96,7 +96,7 @@ pub struct NetEq {
     /// Samples in a packet.
     frame: i64,
     /// Packets that wait, in order of their timestamps.
-    buffer: VecDeque<Waiting>,
+    buffer: VecDeque<BufferedFrame>,
     arrivals: TransitHistory,
     delays: DelayManager,
     /// Lower bound of the target, such as for lip synchronisation, in ms.
@@ -192,7 +192,7 @@ impl NetEq {
         if self.end.is_some_and(|end| timestamp < end) {
             return;
         }
-        let new = Waiting { timestamp, since: self.ticks, is_copy };
+        let new = BufferedFrame { timestamp, since: self.ticks, is_copy };
         // Most packets are the last ones.
         let before = self.buffer.iter().rposition(|waiting| waiting.timestamp <= timestamp);
         match before.and_then(|before| self.buffer.get_mut(before)) {
@@ -420,8 +420,8 @@ impl NetEq {
         }
     }
 
-    /// Joins what is left of concealment with the next packet. What lies behind the place where the packet begins
-    /// is dropped (`merge.cc`).
+    /// Joins the rest of concealment with the next packet. Concealment behind the place where the packet begins is
+    /// dropped (`merge.cc`).
     fn merge(&mut self) {
         let old = self.left + OVERLAP;
         let before = self.left;

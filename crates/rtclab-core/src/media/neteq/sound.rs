@@ -78,8 +78,8 @@ impl Sound {
         }
     }
 
-    /// Where the next packet begins in what is left of concealment, `old` samples with the overlap, to which
-    /// another period is added: where the two correlate most, which is where concealment is loudest.
+    /// Where the next packet begins in the rest of concealment, which has `old` samples with the overlap and is extended
+    /// by another period: where packet and concealment correlate most, which is where concealment is loudest.
     ///
     /// In silence nothing correlates, and the packet begins at once. Each period of a tail is loudest at its
     /// start. So the packet begins with the added period, or, where most of a period is left, at once. From

@@ -5,7 +5,7 @@
 
 use super::prober::Prober;
 use super::queue::PacketQueue;
-use super::{MediaPacket, Pacing, Padding, Release};
+use super::{MediaPacket, Pacer, Pacing, Padding, Release};
 use crate::cc::Probe;
 use crate::packet::Kind;
 use crate::rtp::rtx;
@@ -50,7 +50,7 @@ const MIN_AUDIO_PADDING: u64 = 50;
 
 /// Packets that leave one after another without waiting.
 #[derive(Clone, Copy)]
-struct Batch {
+struct ReleasedBatch {
     /// The probe that it belongs to.
     probe: Option<u32>,
     /// Bytes that a burst of the probe needs.
@@ -86,12 +86,12 @@ pub(super) struct BurstPacer {
     prober: Prober,
     /// The running probe had nothing to send.
     probe_failed: bool,
-    batch: Option<Batch>,
+    batch: Option<ReleasedBatch>,
     wake: Time,
     /// Mean packet size, zero before the first packet.
     mean_size: f64,
-    /// The video packet that padding repeats, and its IP total length; with several streams one of the stream
-    /// that sent last, perhaps not its large one.
+    /// The video packet that padding repeats, and its IP total length. With several streams it is a packet of the stream
+    /// that sent last, which need not be the largest one.
     repeated: Option<(MediaPacket, Bytes)>,
     padding: Padding,
     /// RTP timestamps of the last key frame, by stream.
@@ -125,8 +125,10 @@ impl BurstPacer {
             key_frames: Vec::new(),
         }
     }
+}
 
-    pub(super) fn set_rates(&mut self, now: Time, rate: Bitrate, padding_rate: Bitrate) {
+impl Pacer for BurstPacer {
+    fn set_rates(&mut self, now: Time, rate: Bitrate, padding_rate: Bitrate) {
         if rate.0 > 0 {
             self.pacing_rate = rate;
         }
@@ -135,11 +137,11 @@ impl BurstPacer {
         self.schedule(now);
     }
 
-    pub(super) fn set_burst(&mut self, burst: Option<Time>) {
+    fn set_burst(&mut self, burst: Option<Time>) {
         self.burst = burst.unwrap_or(self.pacing.burst());
     }
 
-    pub(super) fn set_congested(&mut self, now: Time, congested: bool) {
+    fn set_congested(&mut self, now: Time, congested: bool) {
         let before = std::mem::replace(&mut self.congested, congested);
         if before && !congested {
             self.drain_until(now);
@@ -147,12 +149,12 @@ impl BurstPacer {
         }
     }
 
-    pub(super) fn add_probe(&mut self, now: Time, probe: Probe) {
+    fn add_probe(&mut self, now: Time, probe: Probe) {
         self.prober.add(now, probe);
         self.schedule(now);
     }
 
-    pub(super) fn push(&mut self, now: Time, packet: MediaPacket, size: Bytes) -> bool {
+    fn push(&mut self, now: Time, packet: MediaPacket, size: Bytes) -> bool {
         let flushes = self.begins_key_frame(&packet);
         if flushes {
             self.queue.flush(packet.stream);
@@ -166,21 +168,21 @@ impl BurstPacer {
         flushes
     }
 
-    pub(super) fn queued(&self) -> Bytes {
+    fn queued(&self) -> Bytes {
         self.queue.bytes()
     }
 
-    pub(super) fn expected_queue(&self) -> Time {
+    fn expected_queue(&self) -> Time {
         self.rate.time_for(self.queue.bytes()).unwrap_or(Time::MAX)
     }
 
-    pub(super) fn poll_timeout(&self) -> Option<Time> {
+    fn poll_timeout(&self) -> Option<Time> {
         let socket = if self.leaving.is_empty() { Time::MAX } else { self.socket_free };
         let next = self.wake.min(socket);
         (next < Time::MAX).then_some(next)
     }
 
-    pub(super) fn poll(&mut self, now: Time) -> Option<(Release, Option<u32>)> {
+    fn poll(&mut self, now: Time) -> Option<(Release, Option<u32>)> {
         if self.wake <= now {
             while let Some(released) = self.next(now) {
                 self.leaving.push_back(released);
@@ -194,15 +196,16 @@ impl BurstPacer {
         Some(released)
     }
 
-    /// FEC packets of a stream that were released and have not left the socket.
-    pub(super) fn leaving_fec(&self, stream: u8) -> usize {
+    fn leaving_fec(&self, stream: u8) -> usize {
         let is_fec = |(release, _): &&(Release, Option<u32>)| {
             matches!(release, Release::Media(packet)
                 if packet.kind == Kind::Fec && packet.stream == stream)
         };
         self.leaving.iter().filter(is_fec).count()
     }
+}
 
+impl BurstPacer {
     /// The next packet that the pacer releases. The packets of a burst come all at once.
     fn next(&mut self, now: Time) -> Option<(Release, Option<u32>)> {
         loop {
@@ -293,11 +296,11 @@ impl BurstPacer {
             Some((id, burst, bytes)) => (Some(id), burst, bytes),
             None => (None, Bytes::ZERO, Bytes::ZERO),
         };
-        self.batch = Some(Batch { probe, wanted, probe_bytes, sent: Bytes::ZERO, due });
+        self.batch = Some(ReleasedBatch { probe, wanted, probe_bytes, sent: Bytes::ZERO, due });
     }
 
     /// The next packet of a batch.
-    fn take(&mut self, now: Time, batch: &Batch) -> Option<(Release, Bytes)> {
+    fn take(&mut self, now: Time, batch: &ReleasedBatch) -> Option<(Release, Bytes)> {
         let probes = batch.probe.is_some();
         if probes && batch.probe_bytes == Bytes::ZERO {
             // A small packet first, because its size does not count in the probe's rate.
@@ -329,7 +332,7 @@ impl BurstPacer {
     }
 
     /// Continues a batch after a packet, or ends it.
-    fn go_on(&mut self, now: Time, mut batch: Batch, size: Bytes) {
+    fn go_on(&mut self, now: Time, mut batch: ReleasedBatch, size: Bytes) {
         batch.sent += size;
         batch.probe_bytes += size;
         let probes = batch.probe.is_some();
@@ -347,7 +350,7 @@ impl BurstPacer {
         self.batch = Some(batch);
     }
 
-    fn end(&mut self, now: Time, batch: &Batch) {
+    fn end(&mut self, now: Time, batch: &ReleasedBatch) {
         if batch.probe.is_some() {
             self.probe_failed = batch.sent == Bytes::ZERO;
             if !self.probe_failed {
@@ -358,7 +361,7 @@ impl BurstPacer {
     }
 
     /// Queues padding if there is nothing else to send; returns whether it did.
-    fn pad(&mut self, now: Time, batch: &Batch) -> bool {
+    fn pad(&mut self, now: Time, batch: &ReleasedBatch) -> bool {
         if !self.queue.is_empty() || self.congested {
             return false;
         }

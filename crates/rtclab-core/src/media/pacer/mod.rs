@@ -127,106 +127,50 @@ pub struct Padding {
     pub follows_audio: bool,
 }
 
-enum Inner {
-    Ticks(Box<TickPacer>),
-    Burst(Box<BurstPacer>),
+impl Pacing {
+    /// An empty pacer for a first target.
+    pub fn pacer(self, target: Bitrate, padding: Padding) -> Box<dyn Pacer> {
+        match self {
+            Pacing::Burst { .. } => Box::new(BurstPacer::new(self, target, padding)),
+            _ => Box::new(TickPacer::new(self, target, padding)),
+        }
+    }
 }
 
 /// The pacer of a sender.
-pub struct Pacer(Inner);
-
-impl Pacer {
-    /// An empty pacer for a first target.
-    pub fn new(pacing: Pacing, target: Bitrate, padding: Padding) -> Self {
-        Pacer(match pacing {
-            Pacing::Burst { .. } => {
-                Inner::Burst(Box::new(BurstPacer::new(pacing, target, padding)))
-            }
-            _ => Inner::Ticks(Box::new(TickPacer::new(pacing, target, padding))),
-        })
-    }
-
+pub trait Pacer: Send {
     /// FEC packets of a stream that were released and have not been returned by [`Pacer::poll`].
-    pub fn leaving_fec(&self, stream: u8) -> usize {
-        match &self.0 {
-            Inner::Ticks(_) => 0,
-            Inner::Burst(pacer) => pacer.leaving_fec(stream),
-        }
+    fn leaving_fec(&self, _stream: u8) -> usize {
+        0
     }
 
     /// Sets the rates from `now` on. The debt stays the same in bytes.
-    pub fn set_rates(&mut self, now: Time, rate: Bitrate, padding_rate: Bitrate) {
-        match &mut self.0 {
-            Inner::Ticks(pacer) => pacer.set_rates(now, rate, padding_rate),
-            Inner::Burst(pacer) => pacer.set_rates(now, rate, padding_rate),
-        }
-    }
+    fn set_rates(&mut self, now: Time, rate: Bitrate, padding_rate: Bitrate);
 
     /// Sets how far packets may leave ahead of the pacing rate; `None` restores the default of the stack.
-    pub fn set_burst(&mut self, burst: Option<Time>) {
-        match &mut self.0 {
-            Inner::Ticks(pacer) => pacer.set_burst(burst),
-            Inner::Burst(pacer) => pacer.set_burst(burst),
-        }
-    }
+    fn set_burst(&mut self, burst: Option<Time>);
 
     /// Sets whether the congestion window is full, so that only audio may leave.
-    pub fn set_congested(&mut self, now: Time, congested: bool) {
-        match &mut self.0 {
-            Inner::Ticks(pacer) => pacer.set_congested(congested),
-            Inner::Burst(pacer) => pacer.set_congested(now, congested),
-        }
-    }
+    fn set_congested(&mut self, now: Time, congested: bool);
 
     /// Adds a probe to run as soon as there is something to send.
-    pub fn add_probe(&mut self, now: Time, probe: Probe) {
-        match &mut self.0 {
-            Inner::Ticks(pacer) => pacer.add_probe(now, probe),
-            Inner::Burst(pacer) => pacer.add_probe(now, probe),
-        }
-    }
+    fn add_probe(&mut self, now: Time, probe: Probe);
 
     /// Queues a packet; `size` is its IP total length. Returns whether older packets of its stream were
     /// dropped, because a key frame begins with it.
-    pub fn push(&mut self, now: Time, packet: MediaPacket, size: Bytes) -> bool {
-        match &mut self.0 {
-            Inner::Ticks(pacer) => {
-                pacer.push(now, packet, size);
-                false
-            }
-            Inner::Burst(pacer) => pacer.push(now, packet, size),
-        }
-    }
+    fn push(&mut self, now: Time, packet: MediaPacket, size: Bytes) -> bool;
 
     /// Bytes waiting.
-    pub fn queued(&self) -> Bytes {
-        match &self.0 {
-            Inner::Ticks(pacer) => pacer.queued(),
-            Inner::Burst(pacer) => pacer.queued(),
-        }
-    }
+    fn queued(&self) -> Bytes;
 
     /// How long the queue takes to empty at the present rate; zero for pacers that encoders do not wait for.
-    pub fn expected_queue(&self) -> Time {
-        match &self.0 {
-            Inner::Ticks(_) => Time::ZERO,
-            Inner::Burst(pacer) => pacer.expected_queue(),
-        }
+    fn expected_queue(&self) -> Time {
+        Time::ZERO
     }
 
     /// When to call [`Pacer::poll`] again.
-    pub fn poll_timeout(&self) -> Option<Time> {
-        match &self.0 {
-            Inner::Ticks(pacer) => pacer.poll_timeout(),
-            Inner::Burst(pacer) => pacer.poll_timeout(),
-        }
-    }
+    fn poll_timeout(&self) -> Option<Time>;
 
     /// The next packet that may leave by `now`, and the probe it belongs to.
-    pub fn poll(&mut self, now: Time) -> Option<(Release, Option<u32>)> {
-        match &mut self.0 {
-            Inner::Ticks(pacer) => pacer.poll(now),
-            Inner::Burst(pacer) => pacer.poll(now),
-        }
-    }
+    fn poll(&mut self, now: Time) -> Option<(Release, Option<u32>)>;
 }

@@ -15,7 +15,7 @@ pub(super) const MAX_PENDING: usize = 5;
 /// A packet of at least this payload may start a probe.
 pub(super) const START_SIZE: u64 = 200;
 
-struct Cluster {
+struct QueuedProbe {
     probe: Probe,
     announced: Time,
     started: Time,
@@ -26,7 +26,7 @@ struct Cluster {
 /// Probes in order. The first one may be running.
 #[derive(Default)]
 pub(super) struct Prober {
-    clusters: VecDeque<Cluster>,
+    clusters: VecDeque<QueuedProbe>,
     active: bool,
     /// When the next burst is due; `None` for at once.
     next: Option<Time>,
@@ -35,18 +35,24 @@ pub(super) struct Prober {
 impl Prober {
     /// Adds a probe.
     pub(super) fn add(&mut self, now: Time, probe: Probe) {
-        let full = |clusters: &VecDeque<Cluster>| clusters.len() > MAX_PENDING;
-        let stale = |first: &Cluster| now > first.announced.saturating_add(TIMEOUT);
+        let full = |clusters: &VecDeque<QueuedProbe>| clusters.len() > MAX_PENDING;
+        let stale = |first: &QueuedProbe| now > first.announced.saturating_add(TIMEOUT);
         while full(&self.clusters) || self.clusters.front().is_some_and(stale) {
             self.clusters.pop_front();
         }
         let started = Time::ZERO;
-        self.clusters.push_back(Cluster { probe, announced: now, started, bytes: 0, bursts: 0 });
+        self.clusters.push_back(QueuedProbe {
+            probe,
+            announced: now,
+            started,
+            bytes: 0,
+            bursts: 0,
+        });
     }
 
     /// Starts the first probe if a packet of this payload may start it.
     pub(super) fn on_packet(&mut self, payload: u64) {
-        let starts = |first: &Cluster| payload >= START_SIZE.min(burst(&first.probe));
+        let starts = |first: &QueuedProbe| payload >= START_SIZE.min(burst(&first.probe));
         if !self.active && self.clusters.front().is_some_and(starts) {
             (self.active, self.next) = (true, None);
         }

@@ -5,7 +5,7 @@ use crate::cc::Probe;
 use crate::units::{Bytes, Time};
 use std::collections::VecDeque;
 
-struct Cluster {
+struct TickedProbe {
     probe: Probe,
     announced: Time,
     started: Option<Time>,
@@ -23,13 +23,13 @@ struct Cluster {
 /// Based on libwebrtc 524ecc29dd (2016), `modules/pacing/bitrate_prober.cc`.
 #[derive(Default)]
 pub(super) struct TickProber {
-    clusters: VecDeque<Cluster>,
+    clusters: VecDeque<TickedProbe>,
 }
 
 impl TickProber {
     /// Adds a probe to run as soon as there is something to send.
     pub(super) fn add(&mut self, now: Time, probe: Probe) {
-        self.clusters.push_back(Cluster {
+        self.clusters.push_back(TickedProbe {
             probe,
             announced: now,
             started: None,
@@ -53,7 +53,7 @@ impl TickProber {
 
     /// When the next packet of a running probe is due.
     pub(super) fn next(&self) -> Option<Time> {
-        self.clusters.front().and_then(Cluster::next)
+        self.clusters.front().and_then(TickedProbe::next)
     }
 
     /// The first probe, and the size of its bursts.
@@ -81,7 +81,7 @@ impl TickProber {
     }
 }
 
-impl Cluster {
+impl TickedProbe {
     fn is_stale(&self, now: Time) -> bool {
         match self.next() {
             Some(next) => now > next + MAX_DELAY && self.bytes > 0,

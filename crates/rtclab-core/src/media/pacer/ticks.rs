@@ -3,7 +3,7 @@
 //! Based on libwebrtc 524ecc29dd (2016), `modules/pacing/paced_sender.cc`.
 
 use super::tick_prober::TickProber;
-use super::{MediaPacket, Pacing, Padding, Release};
+use super::{MediaPacket, Pacer, Pacing, Padding, Release};
 use crate::cc::Probe;
 use crate::packet::Kind;
 use crate::units::{Bitrate, Bytes, Time};
@@ -64,9 +64,10 @@ impl TickPacer {
             last_video: Bytes::ZERO,
         }
     }
+}
 
-    /// Sets the rates from `now` on. The debt stays the same in bytes.
-    pub(super) fn set_rates(&mut self, now: Time, rate: Bitrate, padding_rate: Bitrate) {
+impl Pacer for TickPacer {
+    fn set_rates(&mut self, now: Time, rate: Bitrate, padding_rate: Bitrate) {
         if rate != self.rate && rate.0 > 0 {
             let owed = self.debt_free.saturating_sub(now).0 as f64 * self.rate.0 as f64;
             self.debt_free = now + Time((owed / rate.0 as f64) as u64);
@@ -78,23 +79,19 @@ impl TickPacer {
         self.padding_rate = padding_rate;
     }
 
-    /// Sets how far packets may leave ahead of the pacing rate; `None` restores the default of the stack.
-    pub(super) fn set_burst(&mut self, burst: Option<Time>) {
+    fn set_burst(&mut self, burst: Option<Time>) {
         self.burst = burst.unwrap_or(self.pacing.burst());
     }
 
-    /// Sets whether the congestion window is full, so that only audio may leave.
-    pub(super) fn set_congested(&mut self, congested: bool) {
+    fn set_congested(&mut self, _now: Time, congested: bool) {
         self.congested = congested;
     }
 
-    /// Adds a probe to run as soon as there is something to send.
-    pub(super) fn add_probe(&mut self, now: Time, probe: Probe) {
+    fn add_probe(&mut self, now: Time, probe: Probe) {
         self.prober.add(now, probe);
     }
 
-    /// Queues a packet; `size` is its IP total length.
-    pub(super) fn push(&mut self, now: Time, packet: MediaPacket, size: Bytes) {
+    fn push(&mut self, now: Time, packet: MediaPacket, size: Bytes) -> bool {
         let queue = match packet.kind {
             Kind::Audio => 0,
             Kind::Rtx | Kind::Padding => 1,
@@ -111,15 +108,14 @@ impl TickPacer {
         if self.last_video > Bytes::ZERO {
             self.prober.on_packet(now, size);
         }
+        false
     }
 
-    /// Bytes waiting.
-    pub(super) fn queued(&self) -> Bytes {
+    fn queued(&self) -> Bytes {
         Bytes(self.queued)
     }
 
-    /// When to call [`TickPacer::poll`] again.
-    pub(super) fn poll_timeout(&self) -> Option<Time> {
+    fn poll_timeout(&self) -> Option<Time> {
         if !self.queues[0].is_empty() {
             return Some(Time::ZERO);
         }
@@ -140,8 +136,7 @@ impl TickPacer {
         (next < Time::MAX).then_some(next)
     }
 
-    /// The next packet that may leave by `now`, and the probe it belongs to.
-    pub(super) fn poll(&mut self, now: Time) -> Option<(Release, Option<u32>)> {
+    fn poll(&mut self, now: Time) -> Option<(Release, Option<u32>)> {
         self.prober.drop_stale(now);
         if let Some((packet, size)) = self.queues[0].pop_front() {
             // libwebrtc does not hold audio back.
@@ -170,7 +165,9 @@ impl TickPacer {
         }
         None
     }
+}
 
+impl TickPacer {
     /// Whether padding is wanted and nothing else is waiting. It follows the first video packet, whose size it
     /// needs (libwebrtc: timestamps would be wrong without one).
     fn may_pad(&self) -> bool {
@@ -310,13 +307,13 @@ mod tests {
     fn a_full_window_holds_back_everything_but_audio() {
         let mut pacer = paced(Bitrate::from_mbps(1));
         pacer.push(Time::ZERO, video(0), Bytes(1250));
-        pacer.set_congested(true);
+        pacer.set_congested(Time::ZERO, true);
         assert_eq!((pacer.poll_timeout(), pacer.poll(Time::ZERO)), (None, None));
         let audio = MediaPacket { kind: Kind::Audio, ..video(100) };
         pacer.push(Time::ZERO, audio, Bytes(120));
         assert_eq!(pacer.poll(Time::ZERO).map(|r| r.0), Some(Release::Media(audio)));
         assert_eq!(pacer.poll(Time::ZERO), None);
-        pacer.set_congested(false);
+        pacer.set_congested(Time::ZERO, false);
         assert_eq!(pacer.poll(Time::ZERO).map(|r| r.0), Some(Release::Media(video(0))));
     }
 
@@ -328,7 +325,9 @@ mod tests {
         assert_eq!(pacer.poll_timeout(), None);
         // Two packets of 1000 B take 10 ms each at 800 kbit/s, on ticks of 5 ms with half a packet of credit.
         let at = Time::from_millis;
-        [0, 1].into_iter().for_each(|seq| pacer.push(at(100), video(seq), Bytes(1000)));
+        for seq in [0, 1] {
+            pacer.push(at(100), video(seq), Bytes(1000));
+        }
         assert_eq!(pacer.poll_timeout(), Some(at(100)));
         assert!(pacer.poll(at(100)).is_some() && pacer.poll(at(100)).is_none());
         assert_eq!(pacer.poll_timeout(), Some(at(105)));

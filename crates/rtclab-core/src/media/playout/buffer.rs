@@ -3,7 +3,7 @@
 use super::assembly::Assembly;
 use super::freezes::Freezes;
 use super::timing::{DECODE, DECODE_MS, Leaving, Timing, ms};
-use super::{Playout, PlayoutDetails, PlayoutStats, Rendered};
+use super::{PacketIds, Playout, PlayoutDetails, PlayoutStats, Rendered};
 use crate::media::grid::{PERIOD, Timers};
 use crate::packet::VideoPart;
 use crate::units::{Bytes, Time};
@@ -275,7 +275,7 @@ impl Playout for JitterBuffer {
         now: Time,
         part: &VideoPart,
         marker: bool,
-        (seq, frame, timestamp): (i64, i64, i64),
+        PacketIds { seq, frame, timestamp }: PacketIds,
         requested: bool,
     ) -> bool {
         self.catch_up(now);
@@ -354,7 +354,7 @@ impl Playout for JitterBuffer {
         (next < Time::MAX).then_some(next)
     }
 
-    fn release(&self) -> Time {
+    fn next_silent(&self) -> Time {
         match (&self.decoding, &self.scheduled) {
             (None, Some(next)) => next.release,
             _ => Time::MAX,
@@ -362,7 +362,7 @@ impl Playout for JitterBuffer {
     }
 
     fn catch_up(&mut self, now: Time) {
-        if self.release() < now {
+        if self.next_silent() < now {
             self.start_decoding();
         }
     }
@@ -375,7 +375,7 @@ impl Playout for JitterBuffer {
                 self.schedule(done);
                 return Some(rendered);
             }
-            if self.release() > now {
+            if self.next_silent() > now {
                 return None;
             }
             self.start_decoding();

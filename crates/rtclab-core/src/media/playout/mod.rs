@@ -30,12 +30,10 @@ impl PlayoutRule {
     /// The receiving end of a stream whose RTP clock has `clock_rate` ticks a second.
     ///
     /// The timers belong to the browser that plays it.
-    pub fn start(self, clock_rate: f64, timers: Timers) -> AnyPlayout {
+    pub fn start(self, clock_rate: f64, timers: Timers) -> Box<dyn Playout> {
         match self {
-            PlayoutRule::Peak => AnyPlayout::Peak(Box::new(PeakPlayout::new(clock_rate))),
-            PlayoutRule::JitterEstimate => {
-                AnyPlayout::JitterEstimate(Box::new(JitterBuffer::new(clock_rate, timers)))
-            }
+            PlayoutRule::Peak => Box::new(PeakPlayout::new(clock_rate)),
+            PlayoutRule::JitterEstimate => Box::new(JitterBuffer::new(clock_rate, timers)),
         }
     }
 }
@@ -103,17 +101,27 @@ pub struct PlayoutDetails {
     pub jitter_buffer_minimum_delay: f64,
 }
 
+/// Which packet of which frame. All numbers are unwrapped.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PacketIds {
+    /// RTP sequence number.
+    pub seq: i64,
+    /// Number of the frame.
+    pub frame: i64,
+    /// RTP timestamp.
+    pub timestamp: i64,
+}
+
 /// Receiving end of one video stream.
 pub trait Playout: Send {
     /// Adds a part of a frame that was not received before; returns whether the frame can still be shown.
-    /// Sequence number, frame number and timestamp are unwrapped. `requested` says whether the packet had
-    /// been requested again.
+    /// `requested` says whether the packet had been requested again.
     fn on_packet(
         &mut self,
         now: Time,
         part: &VideoPart,
         marker: bool,
-        ids: (i64, i64, i64),
+        ids: PacketIds,
         requested: bool,
     ) -> bool;
 
@@ -132,9 +140,9 @@ pub trait Playout: Send {
     /// When to call [`Playout::poll`] or [`Playout::poll_key_request`] again.
     fn poll_timeout(&self) -> Option<Time>;
 
-    /// When the next picture goes to the decoder. Nobody sees anything of that before the picture is shown, so it needs no
-    /// call at that time; see [`Playout::catch_up`].
-    fn release(&self) -> Time {
+    /// When the next picture goes to the decoder, which is [silent](crate#silent-timeouts): nobody sees the picture before
+    /// it is shown.
+    fn next_silent(&self) -> Time {
         Time::MAX
     }
 
@@ -152,81 +160,6 @@ pub trait Playout: Send {
 
     /// Totals so far.
     fn stats(&self) -> &PlayoutStats;
-}
-
-/// The receiving end of one video stream, by either rule.
-pub enum AnyPlayout {
-    /// See [`PlayoutRule::Peak`].
-    Peak(Box<PeakPlayout>),
-    /// See [`PlayoutRule::JitterEstimate`].
-    JitterEstimate(Box<JitterBuffer>),
-}
-
-/// Calls a method of whichever playout it is.
-macro_rules! each {
-    ($playout:expr, $inner:ident => $call:expr) => {
-        match $playout {
-            AnyPlayout::Peak($inner) => $call,
-            AnyPlayout::JitterEstimate($inner) => $call,
-        }
-    };
-}
-
-impl Playout for AnyPlayout {
-    fn on_packet(
-        &mut self,
-        now: Time,
-        part: &VideoPart,
-        marker: bool,
-        ids: (i64, i64, i64),
-        requested: bool,
-    ) -> bool {
-        each!(self, inner => inner.on_packet(now, part, marker, ids, requested))
-    }
-
-    fn on_rtt(&mut self, rtt: Time) {
-        each!(self, inner => inner.on_rtt(rtt));
-    }
-
-    fn set_min_delay(&mut self, delay: Time) {
-        each!(self, inner => inner.set_min_delay(delay));
-    }
-
-    fn target_delay(&self) -> Time {
-        each!(self, inner => inner.target_delay())
-    }
-
-    fn poll_key_request(&mut self, now: Time) -> bool {
-        each!(self, inner => inner.poll_key_request(now))
-    }
-
-    fn poll_timeout(&self) -> Option<Time> {
-        each!(self, inner => inner.poll_timeout())
-    }
-
-    fn release(&self) -> Time {
-        each!(self, inner => inner.release())
-    }
-
-    fn catch_up(&mut self, now: Time) {
-        each!(self, inner => inner.catch_up(now));
-    }
-
-    fn poll(&mut self, now: Time) -> Option<Rendered> {
-        each!(self, inner => inner.poll(now))
-    }
-
-    fn settled_seq(&self) -> Option<i64> {
-        each!(self, inner => inner.settled_seq())
-    }
-
-    fn resolution(&self) -> (u16, u16) {
-        each!(self, inner => inner.resolution())
-    }
-
-    fn stats(&self) -> &PlayoutStats {
-        each!(self, inner => inner.stats())
-    }
 }
 
 #[cfg(test)]

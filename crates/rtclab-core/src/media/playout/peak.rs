@@ -2,7 +2,7 @@
 
 use super::assembly::Assembly;
 use super::freezes::FreezeDetector;
-use super::{Playout, PlayoutStats, Rendered};
+use super::{PacketIds, Playout, PlayoutStats, Rendered};
 use crate::packet::VideoPart;
 use crate::units::{Bytes, Time};
 use std::collections::VecDeque;
@@ -129,7 +129,7 @@ impl Playout for PeakPlayout {
         now: Time,
         part: &VideoPart,
         marker: bool,
-        (seq, frame, timestamp): (i64, i64, i64),
+        PacketIds { seq, frame, timestamp }: PacketIds,
         _requested: bool,
     ) -> bool {
         if self.last_decoded.is_some_and(|last| frame <= last) {
@@ -239,7 +239,8 @@ mod tests {
 
     /// Frame `n`, of one packet, is captured at `33 n` ms and arrives at `at` ms.
     fn arrive(playout: &mut PeakPlayout, n: i64, at: u64) {
-        playout.on_packet(Time::from_millis(at), &whole(n == 0), true, (n, n, 33 * n * 90), false);
+        let ids = PacketIds { seq: n, frame: n, timestamp: 33 * n * 90 };
+        playout.on_packet(Time::from_millis(at), &whole(n == 0), true, ids, false);
     }
 
     fn show(playout: &mut PeakPlayout, until: u64) -> Vec<u64> {
@@ -294,7 +295,7 @@ mod tests {
             show(&mut playout, 50 + 33 * n as u64 + 15);
         }
         let (n, at) = (intervals_before + 1, 50 + 33 * intervals_before as u64 + gap_ms);
-        let ids = (n, n, at as i64 * 90 - 4_500);
+        let ids = PacketIds { seq: n, frame: n, timestamp: at as i64 * 90 - 4_500 };
         playout.on_packet(Time::from_millis(at), &whole(false), true, ids, false);
         show(&mut playout, 10_000);
         (playout.stats().freeze_count, playout.stats().total_freezes_duration)

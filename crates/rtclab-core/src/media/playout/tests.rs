@@ -12,6 +12,10 @@ const HALF: Time = Time::from_millis(42);
 /// Added to the round trip for which a resent packet is not sent again.
 const RESEND_EXTRA: Time = Time::from_millis(5);
 
+fn ids(seq: i64, frame: i64, timestamp: i64) -> PacketIds {
+    PacketIds { seq, frame, timestamp }
+}
+
 /// What is on its way.
 enum Message {
     Packet(i64),
@@ -30,7 +34,7 @@ struct Call {
     resent: BTreeMap<i64, Time>,
     nack: Nack,
     rtt: RecentRtt,
-    playout: AnyPlayout,
+    playout: Box<dyn Playout>,
     shown: Vec<Rendered>,
 }
 
@@ -121,7 +125,7 @@ impl Call {
                     VideoPart { first, key, picture_id: 0, resolution: (640, 480), bytes: 1_100 };
                 let last = index + 1 == self.packets;
                 let requested = arrival == (NackArrival::Filled { requested: true });
-                let ids = (seq, frame, frame * 3_000);
+                let ids = ids(seq, frame, frame * 3_000);
                 self.playout.on_packet(now, &part, last, ids, requested);
             }
             Message::Request(seqs) => {
@@ -213,11 +217,11 @@ fn a_key_frame_skips_what_cannot_be_decoded() {
     let part =
         |first, key| VideoPart { first, key, picture_id: 0, resolution: (640, 480), bytes: 1 };
     let ms = Time::from_millis;
-    buffer.on_packet(ms(10), &part(true, true), true, (0, 0, 0), false);
+    buffer.on_packet(ms(10), &part(true, true), true, ids(0, 0, 0), false);
     // Frame 1 lacks its last packet, frame 2 depends on it.
-    buffer.on_packet(ms(43), &part(true, false), false, (1, 1, 3_000), false);
-    buffer.on_packet(ms(76), &part(true, false), true, (3, 2, 6_000), false);
-    buffer.on_packet(ms(109), &part(true, true), true, (4, 3, 9_000), false);
+    buffer.on_packet(ms(43), &part(true, false), false, ids(1, 1, 3_000), false);
+    buffer.on_packet(ms(76), &part(true, false), true, ids(3, 2, 6_000), false);
+    buffer.on_packet(ms(109), &part(true, true), true, ids(4, 3, 9_000), false);
     let mut shown = Vec::new();
     while let Some(at) = buffer.poll_timeout().filter(|at| *at < ms(1_000)) {
         shown.extend(buffer.poll(at).map(|frame| frame.timestamp));
@@ -239,7 +243,7 @@ fn requests(first_key: bool, packets_until: u64) -> Vec<u64> {
             // All but the first frame lack a packet.
             let key = first_key && frame == 0;
             let part = VideoPart { first: true, key, ..VideoPart::default() };
-            let ids = (2 * frame, frame, 1_800 * frame);
+            let ids = ids(2 * frame, frame, 1_800 * frame);
             buffer.on_packet(now, &part, frame == 0, ids, false);
             frame += 1;
         }
@@ -276,7 +280,7 @@ fn a_buffer_of_800_frames_without_one_to_decode_is_cleared_and_a_key_frame_reque
     let at = |frame: i64| Time::from_millis(20 + frame as u64);
     let mut asked = Vec::new();
     let mut arrive = |buffer: &mut JitterBuffer, frame: i64, key: bool| {
-        let ids = (frame + i64::from(frame > 0), frame, 90 * frame);
+        let ids = ids(frame + i64::from(frame > 0), frame, 90 * frame);
         buffer.on_packet(at(frame), &whole(key), frame != 1, ids, false);
         buffer.poll(at(frame));
         if buffer.poll_key_request(at(frame)) {
@@ -305,7 +309,7 @@ fn a_full_buffer_of_frames_to_decode_takes_no_other_frame_but_a_key_frame() {
     let whole = |key| VideoPart { first: true, key, ..VideoPart::default() };
     let mut arrive = |frame: i64, key: bool| {
         let now = Time::from_millis(20 + frame as u64);
-        let taken = buffer.on_packet(now, &whole(key), true, (frame, frame, 90 * frame), false);
+        let taken = buffer.on_packet(now, &whole(key), true, ids(frame, frame, 90 * frame), false);
         buffer.poll(now);
         (taken, buffer.stats().frames_dropped)
     };
@@ -321,7 +325,7 @@ fn a_full_buffer_takes_no_older_frames_either() {
     let mut buffer = JitterBuffer::new(90_000.0, Timers::default());
     let part = VideoPart { first: true, ..VideoPart::default() };
     for frame in (0..=2_000).rev() {
-        buffer.on_packet(Time::ZERO, &part, true, (frame, frame, 90 * frame), false);
+        buffer.on_packet(Time::ZERO, &part, true, ids(frame, frame, 90 * frame), false);
     }
     // Nothing can be decoded without a key frame, so that a full buffer is cleared for the next frame.
     assert_eq!(buffer.stats().frames_dropped, 1_600);
@@ -329,7 +333,7 @@ fn a_full_buffer_takes_no_older_frames_either() {
 
 fn arrive_in_2013(playout: &mut dyn Playout, frame: i64, at: Time, timestamp: i64) {
     let part = VideoPart { first: true, key: frame == 0, ..VideoPart::default() };
-    playout.on_packet(at, &part, true, (frame, frame, timestamp), false);
+    playout.on_packet(at, &part, true, ids(frame, frame, timestamp), false);
 }
 
 /// A picture waits for up to a minute, after one that took 59 s.
@@ -337,12 +341,12 @@ fn arrive_in_2013(playout: &mut dyn Playout, frame: i64, at: Time, timestamp: i6
 fn playout_of_2013_keeps_at_most_800_frames_while_the_next_one_waits() {
     let mut playout = PlayoutRule::Peak.start(90_000.0, Timers::default());
     let second = Time::from_secs(1);
-    arrive_in_2013(&mut playout, 0, second, 0);
+    arrive_in_2013(&mut *playout, 0, second, 0);
     playout.poll(second * 2);
-    arrive_in_2013(&mut playout, 1, second * 60, 0);
+    arrive_in_2013(&mut *playout, 1, second * 60, 0);
     for frame in 2..=1_000 {
         let at = second * 60 + Time::from_millis(frame as u64);
-        arrive_in_2013(&mut playout, frame, at, frame * 90 + 59 * 90_000);
+        arrive_in_2013(&mut *playout, frame, at, frame * 90 + 59 * 90_000);
         assert_eq!(playout.stats().frames_dropped, if frame <= 800 { 0 } else { 800 }, "{frame}");
     }
 }
@@ -355,7 +359,7 @@ fn playout_of_2013_begins_anew_when_timestamps_jump() {
     let mut shown = 0;
     for frame in 0..100 {
         let jump = if frame == 50 { 3_600 * 90_000 } else { 0 };
-        arrive_in_2013(&mut playout, frame, at(frame), frame * 33 * 90 + jump);
+        arrive_in_2013(&mut *playout, frame, at(frame), frame * 33 * 90 + jump);
         if frame != 50 {
             shown += std::iter::from_fn(|| playout.poll(at(frame) + Time::from_millis(20))).count();
         }
@@ -370,13 +374,13 @@ fn playout_of_2013_is_cleared_of_300_frames_that_cannot_be_decoded() {
     let whole = |key| VideoPart { first: true, key, ..VideoPart::default() };
     let at = |frame: i64| Time::from_millis(20 + frame as u64);
     for frame in 0..=301 {
-        let ids = (frame + i64::from(frame > 0), frame, 90 * frame);
+        let ids = ids(frame + i64::from(frame > 0), frame, 90 * frame);
         playout.on_packet(at(frame), &whole(frame == 0), frame != 1, ids, false);
         playout.poll(at(frame));
         assert_eq!(playout.stats().frames_dropped, if frame <= 300 { 0 } else { 300 });
     }
     assert!(playout.poll_key_request(at(302)));
-    playout.on_packet(at(310), &whole(true), true, (400, 310, 90 * 310), false);
+    playout.on_packet(at(310), &whole(true), true, ids(400, 310, 90 * 310), false);
     assert!(playout.poll(at(500)).is_some());
 }
 
@@ -387,14 +391,15 @@ fn a_picture_is_due_only_when_it_is_decoded() {
     let part =
         VideoPart { first: true, key: true, picture_id: 0, resolution: (640, 480), bytes: 1_100 };
     let at = Time::from_millis(100);
-    let on_packet =
-        |playout: &mut AnyPlayout, at, seq| playout.on_packet(at, &part, true, (seq, 0, 0), false);
-    assert!(on_packet(&mut playout, at, 0));
+    let on_packet = |playout: &mut dyn Playout, at, seq| {
+        playout.on_packet(at, &part, true, ids(seq, 0, 0), false)
+    };
+    assert!(on_packet(&mut *playout, at, 0));
     let shown = at + Time::from_micros(1_400);
     assert_eq!(playout.poll_timeout(), Some(shown));
     // Nobody was called at the release, but a packet of the frame is too late after it.
-    assert!(on_packet(&mut playout, at, 1));
-    assert!(!on_packet(&mut playout, at + Time(1), 2));
+    assert!(on_packet(&mut *playout, at, 1));
+    assert!(!on_packet(&mut *playout, at + Time(1), 2));
     assert_eq!(playout.poll_timeout(), Some(shown));
     assert_eq!(playout.poll(shown).map(|frame| frame.rendered), Some(shown));
     assert_eq!(playout.stats().frames_decoded, 1);

@@ -78,13 +78,13 @@ pub(super) struct PairCounts {
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
-struct Key {
+struct PacketKey {
     pair: u32,
     name: PacketName,
 }
 
 #[derive(Clone, Copy)]
-struct Waiting {
+struct UnmatchedPacket {
     /// Time on the common clock.
     since_ns: i64,
     side: Side,
@@ -94,11 +94,11 @@ struct Waiting {
 /// Packets seen at one point so far, and the counts of all pairs.
 #[derive(Default)]
 pub(super) struct Matcher {
-    waiting: HashMap<Key, Vec<Waiting>>,
+    waiting: HashMap<PacketKey, Vec<UnmatchedPacket>>,
     waiting_packets: usize,
     /// Waiting packets of A and of B in reading order, with their time on the common clock. Entries of
     /// matched packets stay until the next sweep.
-    order: [VecDeque<(i64, Key)>; 2],
+    order: [VecDeque<(i64, PacketKey)>; 2],
     unsettled_packets: usize,
     pub(super) pairs: Vec<PairCounts>,
     /// Packets given up early because [`MAX_WAITING`] or [`MAX_ALIKE`] was reached.
@@ -121,8 +121,8 @@ impl Matcher {
         packet: &Identified,
     ) -> Option<Fate> {
         let name = PacketName { seq: packet.header.seq, timestamp: packet.header.timestamp };
-        let key = Key { pair, name };
-        let arrived = Waiting { since_ns: common_ns, side, packet: *packet };
+        let key = PacketKey { pair, name };
+        let arrived = UnmatchedPacket { since_ns: common_ns, side, packet: *packet };
         let alike = self.waiting.entry(key).or_insert_with(|| Vec::with_capacity(1));
         let counts = &mut self.pairs[pair as usize];
         if let Some(index) = counterpart(alike, &arrived, counts) {
@@ -193,11 +193,11 @@ impl Matcher {
         &mut self,
         side: Side,
         since_ns: i64,
-        key: Key,
+        key: PacketKey,
         fates: &mut dyn FnMut(Fate),
     ) -> bool {
         let Some(alike) = self.waiting.get_mut(&key) else { return false };
-        let same = |waiting: &Waiting| waiting.side == side && waiting.since_ns == since_ns;
+        let same = |waiting: &UnmatchedPacket| waiting.side == side && waiting.since_ns == since_ns;
         let Some(index) = alike.iter().position(same) else { return false };
         let packet = alike.remove(index).packet;
         if alike.is_empty() {
@@ -239,7 +239,11 @@ impl Matcher {
 }
 
 /// Returns the index of the waiting packet that is the counterpart of the one that arrived.
-fn counterpart(alike: &[Waiting], arrived: &Waiting, pair: &PairCounts) -> Option<usize> {
+fn counterpart(
+    alike: &[UnmatchedPacket],
+    arrived: &UnmatchedPacket,
+    pair: &PairCounts,
+) -> Option<usize> {
     let is_other = |index: &usize| {
         let waiting = &alike[*index];
         let apart_ns = waiting.since_ns.abs_diff(arrived.since_ns);

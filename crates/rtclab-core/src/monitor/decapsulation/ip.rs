@@ -53,7 +53,7 @@ pub enum Transport {
 
 /// A UDP datagram or TCP segment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Datagram<'a> {
+pub struct TransportDatagram<'a> {
     /// UDP or TCP.
     pub transport: Transport,
     /// Source address and port.
@@ -221,14 +221,14 @@ impl<'a> IpHeader<'a> {
     }
 
     #[inline]
-    pub(super) fn udp(&self) -> Result<Datagram<'a>, Unread> {
+    pub(super) fn udp(&self) -> Result<TransportDatagram<'a>, Unread> {
         let header = self.payload.head::<UDP_HEADER_BYTES>()?;
         let length = u32::from(be16(header, 4));
         // Use the UDP length if it is plausible: it may exceed the packet only in a fragment.
         let within = self.fragment_offset.is_some() || length <= self.payload.wire_bytes;
         let plausible = length >= UDP_HEADER_BYTES as u32 && within;
         let length = if plausible { length } else { self.payload.wire_bytes };
-        Ok(Datagram {
+        Ok(TransportDatagram {
             transport: Transport::Udp,
             tcp: (0, false),
             payload_bytes: length - UDP_HEADER_BYTES as u32,
@@ -238,7 +238,7 @@ impl<'a> IpHeader<'a> {
     }
 
     /// The options may be cut off.
-    pub(super) fn tcp(&self) -> Result<Datagram<'a>, Unread> {
+    pub(super) fn tcp(&self) -> Result<TransportDatagram<'a>, Unread> {
         let header = self.payload.head::<TCP_HEADER_BYTES>()?;
         let header_bytes = usize::from(header[12] >> 4) * 4;
         let payload_bytes = self.payload.wire_bytes.checked_sub(header_bytes as u32);
@@ -246,7 +246,7 @@ impl<'a> IpHeader<'a> {
             return Err(Unread::Malformed);
         }
         let begins = header[13] & TCP_SYN != 0;
-        Ok(Datagram {
+        Ok(TransportDatagram {
             transport: Transport::Tcp,
             tcp: (be32(header, 4).wrapping_add(begins.into()), begins),
             payload_bytes: payload_bytes.ok_or(Unread::Malformed)?,
@@ -257,8 +257,8 @@ impl<'a> IpHeader<'a> {
 
     /// What UDP and TCP have in common.
     #[inline]
-    fn datagram(&self, header: &[u8]) -> Datagram<'a> {
-        Datagram {
+    fn datagram(&self, header: &[u8]) -> TransportDatagram<'a> {
+        TransportDatagram {
             transport: Transport::Udp,
             source: SocketAddr::new(self.source, be16(header, 0)),
             destination: SocketAddr::new(self.destination, be16(header, 2)),

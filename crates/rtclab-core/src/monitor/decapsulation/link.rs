@@ -113,7 +113,7 @@ fn pktap<'a>(link_type: u16, span: Span<'a>, point: &mut Point) -> Result<Inside
     Ok((Header::Link(inner), span.skip(header_bytes)?))
 }
 
-/// Attributes, in the byte order of the capturing machine, of which one is the packet.
+/// Attributes, in the byte order of the capturing machine. One of them is the packet.
 fn nflog(span: Span<'_>) -> Result<Inside<'_>, Unread> {
     let [family, version, ..] = *span.head::<4>()?;
     if version != 0 || !ADDRESS_FAMILIES.contains(&family.into()) {

@@ -23,7 +23,7 @@ impl Jitter {
 
 /// Tracks arrival times and RTP timestamps. The clock rate is known from the payload type, or inferred later.
 #[derive(Clone, Debug)]
-pub(crate) struct Clock {
+pub(crate) struct RtpClock {
     /// Clock rate of the last packet's payload type, if an SDP or RFC 3551 gives one.
     described: Option<u32>,
     last_at_ns: i64,
@@ -41,10 +41,16 @@ pub(crate) struct JitterFigures {
     pub(crate) max_ms: f64,
 }
 
-impl Clock {
+impl RtpClock {
     pub(crate) fn starting_at(at_ns: i64, timestamp: u32, described: Option<u32>) -> Self {
         let jitters = [Jitter::default(); RATES.len()];
-        Clock { described, last_at_ns: at_ns, last_timestamp: timestamp, jitters, differences: 0 }
+        RtpClock {
+            described,
+            last_at_ns: at_ns,
+            last_timestamp: timestamp,
+            jitters,
+            differences: 0,
+        }
     }
 
     /// Takes the next packet in arrival order, including late ones and duplicates. Timestamps of different
@@ -81,9 +87,14 @@ mod tests {
     use super::*;
 
     /// A clock after packets every 20 ms, each delayed by `late_ns(index)`.
-    fn clock(rate: u32, packets: u32, known: Option<u32>, late_ns: impl Fn(u32) -> i64) -> Clock {
+    fn clock(
+        rate: u32,
+        packets: u32,
+        known: Option<u32>,
+        late_ns: impl Fn(u32) -> i64,
+    ) -> RtpClock {
         let begin = 1_700_000_000_000_000_000;
-        let mut clock = Clock::starting_at(begin + late_ns(0), u32::MAX - 1000, known);
+        let mut clock = RtpClock::starting_at(begin + late_ns(0), u32::MAX - 1000, known);
         for index in 1..packets {
             let at = begin + i64::from(index) * 20_000_000 + late_ns(index);
             clock.update(at, (u32::MAX - 1000).wrapping_add(index * rate / 50), known);
@@ -110,7 +121,7 @@ mod tests {
         // Opus without a known rate, with comfort noise at 8 kHz in between.
         let at = |index: u32| i64::from(index) * 20_000_000;
         let of_48_khz = RATES.iter().position(|rate| *rate == 48_000);
-        let mut clock = Clock::starting_at(0, 0, None);
+        let mut clock = RtpClock::starting_at(0, 0, None);
         for index in 1..400 {
             let noise = index % 10 == 0;
             clock.update(at(index), index * 960, if noise { Some(8_000) } else { None });

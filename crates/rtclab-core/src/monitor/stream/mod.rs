@@ -10,9 +10,9 @@ pub(crate) mod steps;
 
 use super::demux::Relay;
 use super::repair::Likeness;
-use super::sdp::Kind;
+use super::sdp::PayloadKind;
 use crate::ecn::Ecn;
-use clock::Clock;
+use clock::RtpClock;
 use extensions::Values;
 use rate::{Second, SecondRates};
 use send_time::RelativeDelay;
@@ -67,7 +67,7 @@ pub(crate) struct Stream {
     pub(crate) markers: u64,
     pub(crate) frames: u64,
     pub(crate) sequence: Sequence,
-    pub(crate) clock: Clock,
+    pub(crate) clock: RtpClock,
     pub(crate) steps: Steps,
     pub(crate) rates: SecondRates,
     pub(crate) delay: Option<RelativeDelay>,
@@ -121,7 +121,7 @@ impl Stream {
             markers: 0,
             frames: 0,
             sequence: Sequence::starting_at(first.seq, first.at_ns),
-            clock: Clock::starting_at(first.at_ns, first.timestamp, first.clock_rate),
+            clock: RtpClock::starting_at(first.at_ns, first.timestamp, first.clock_rate),
             steps: Steps::default(),
             rates: SecondRates::starting_at(second_of(first.at_ns, begin_ns)),
             delay: None,
@@ -245,13 +245,13 @@ impl Stream {
     }
 
     /// Whether the stream repairs another one of its flow, by what most of its packets repeat or protect.
-    pub(crate) fn repair(&self) -> Option<Kind> {
+    pub(crate) fn repair(&self) -> Option<PayloadKind> {
         if self.protects * 2 >= self.packets && self.protects >= self.repeats {
-            return Some(Kind::Fec);
+            return Some(PayloadKind::Fec);
         }
         // A sender may fill pauses with padding, which repeats nothing.
         let shares = self.shared_timestamps * 5 >= self.packets * 4;
-        (shares && self.repeats * 2 >= self.unpadded).then_some(Kind::Rtx)
+        (shares && self.repeats * 2 >= self.unpadded).then_some(PayloadKind::Rtx)
     }
 }
 

@@ -11,7 +11,7 @@
 //!
 //! Source: RFC 3551, sections 4.2 and 5; RFC 7587, section 4.1 (packet times of Opus).
 
-use super::super::sdp::Kind;
+use super::super::sdp::PayloadKind;
 
 const VIDEO_RATE: u32 = 90_000;
 /// Clock rates of audio, then the one of video.
@@ -203,21 +203,21 @@ impl Steps {
     }
 
     /// Audio or video, if the sizes of the steps show it.
-    pub(crate) fn kind_by_steps(&self) -> Option<Kind> {
+    pub(crate) fn kind_by_steps(&self) -> Option<PayloadKind> {
         if self.same + self.changed < ENOUGH_STEPS {
             return None;
         }
         if self.same * 10 >= self.same + self.changed {
-            return Some(Kind::Video);
+            return Some(PayloadKind::Video);
         }
-        (0..AUDIO_RATES).any(|index| self.fits_audio(index)).then_some(Kind::Audio)
+        (0..AUDIO_RATES).any(|index| self.fits_audio(index)).then_some(PayloadKind::Audio)
     }
 
     /// Index in [`RATES`] of the clock rate, if it can be told.
     pub(crate) fn rate_index(&self) -> Option<usize> {
         let rates = self.measured();
         match self.kind_by_steps() {
-            Some(Kind::Video) => rates
+            Some(PayloadKind::Video) => rates
                 .best(|index| RATES[index] == VIDEO_RATE)
                 .or_else(|| (rates.elapsed_ns >= GUESSED_NS).then_some(AUDIO_RATES)),
             Some(_) => rates.best(|index| index < AUDIO_RATES && self.fits_audio(index)),
@@ -226,14 +226,14 @@ impl Steps {
     }
 
     /// Audio or video, by the sizes of the steps or else by the clock rate.
-    pub(crate) fn kind(&self) -> Option<Kind> {
+    pub(crate) fn kind(&self) -> Option<PayloadKind> {
         self.kind_by_steps().or_else(|| self.kind_by_rate())
     }
 
     /// Audio or video by the clock rate.
-    pub(crate) fn kind_by_rate(&self) -> Option<Kind> {
+    pub(crate) fn kind_by_rate(&self) -> Option<PayloadKind> {
         let is_video = RATES[self.rate_index()?] == VIDEO_RATE;
-        Some(if is_video { Kind::Video } else { Kind::Audio })
+        Some(if is_video { PayloadKind::Video } else { PayloadKind::Audio })
     }
 }
 
@@ -301,7 +301,7 @@ mod tests {
         steps
     }
 
-    fn judged(steps: &Steps) -> (Option<Kind>, Option<u32>) {
+    fn judged(steps: &Steps) -> (Option<PayloadKind>, Option<u32>) {
         (steps.kind(), steps.rate_index().map(|index| RATES[index]))
     }
 
@@ -330,7 +330,7 @@ mod tests {
                 pause_ms: 3_800,
                 ..MADE
             };
-            assert_eq!(judged(&steps(made)), (Some(Kind::Audio), Some(rate)), "{made:?}");
+            assert_eq!(judged(&steps(made)), (Some(PayloadKind::Audio), Some(rate)), "{made:?}");
         }
     }
 
@@ -355,7 +355,7 @@ mod tests {
                 late_ms: 10,
                 ..MADE
             };
-            assert_eq!(judged(&steps(made)), (Some(Kind::Video), Some(90_000)), "{made:?}");
+            assert_eq!(judged(&steps(made)), (Some(PayloadKind::Video), Some(90_000)), "{made:?}");
         }
     }
 
@@ -378,9 +378,9 @@ mod tests {
             let (rate, packet_ms) = packet;
             let pause_ms = pause_ms / packet_ms * packet_ms;
             let audio = Made { rate, packet_ms, spurt, pause_ms, goes_on, lost_percent, ..MADE };
-            prop_assert_eq!(judged(&steps(audio)).0, Some(Kind::Audio));
+            prop_assert_eq!(judged(&steps(audio)).0, Some(PayloadKind::Audio));
             let video = Made { rate: 90_000, packet_ms: 33, per_timestamp: 4, ..audio };
-            prop_assert_eq!(judged(&steps(video)).0, Some(Kind::Video));
+            prop_assert_eq!(judged(&steps(video)).0, Some(PayloadKind::Video));
         }
     }
 }

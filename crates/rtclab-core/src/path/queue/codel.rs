@@ -5,7 +5,7 @@
 //! for which the RFC has no rule. Times are exact, where Linux counts in units of 1024 ns and approximates the square
 //! root.
 
-use super::fifo::{Fifo, MTU, Moment, Waiting};
+use super::fifo::{Fifo, MTU, Moment, QueuedPacket};
 use crate::limits::{self, Checked};
 use crate::path::{DropCause, MarkCause, Packet};
 use crate::units::{Bytes, Time};
@@ -52,7 +52,7 @@ impl Codel {
     }
 
     /// Marks a packet in place of dropping it, if that is possible.
-    fn marks<P>(&self, moment: &Moment<P>, next: &mut Waiting<P>) -> bool {
+    fn marks<P>(&self, moment: &Moment<P>, next: &mut QueuedPacket<P>) -> bool {
         self.ecn && moment.mark(&mut next.packet, MarkCause::Classic)
     }
 }
@@ -62,7 +62,7 @@ const REMEMBERED_INTERVALS: u64 = 16;
 
 /// State of the control law for one queue.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub(super) struct Control {
+pub(super) struct CodelLaw {
     /// When packets will have waited too long for an interval; `None` while they do not.
     first_above: Option<Time>,
     dropping: bool,
@@ -73,7 +73,7 @@ pub(super) struct Control {
     last_count: u32,
 }
 
-impl Control {
+impl CodelLaw {
     /// Counts drops that something else made.
     pub(super) fn count_drops(&mut self, drops: u32) {
         self.count = self.count.saturating_add(drops);
@@ -86,8 +86,8 @@ impl Control {
         &mut self,
         rules: &Codel,
         moment: &mut Moment<P>,
-        mut take: impl FnMut() -> Option<(Waiting<P>, Bytes)>,
-    ) -> Option<Waiting<P>> {
+        mut take: impl FnMut() -> Option<(QueuedPacket<P>, Bytes)>,
+    ) -> Option<QueuedPacket<P>> {
         let (mut next, is_late) = self.take(rules, moment.now, &mut take)?;
         if self.dropping || is_late {
             next = self.act(rules, moment, take, next, is_late)?;
@@ -105,8 +105,8 @@ impl Control {
         &mut self,
         rules: &Codel,
         now: Time,
-        take: &mut impl FnMut() -> Option<(Waiting<P>, Bytes)>,
-    ) -> Option<(Waiting<P>, bool)> {
+        take: &mut impl FnMut() -> Option<(QueuedPacket<P>, Bytes)>,
+    ) -> Option<(QueuedPacket<P>, bool)> {
         let Some((next, left)) = take() else {
             (self.first_above, self.dropping) = (None, false);
             return None;
@@ -129,10 +129,10 @@ impl Control {
         &mut self,
         rules: &Codel,
         moment: &mut Moment<P>,
-        mut take: impl FnMut() -> Option<(Waiting<P>, Bytes)>,
-        mut next: Waiting<P>,
+        mut take: impl FnMut() -> Option<(QueuedPacket<P>, Bytes)>,
+        mut next: QueuedPacket<P>,
         mut is_late: bool,
-    ) -> Option<Waiting<P>> {
+    ) -> Option<QueuedPacket<P>> {
         let now = moment.now;
         if !self.dropping {
             // A packet that is marked is served: at most one is marked in each call.
@@ -181,13 +181,13 @@ impl Control {
 /// A queue under `CoDel`.
 pub(super) struct CodelQueue<P> {
     pub(super) rules: Codel,
-    control: Control,
+    control: CodelLaw,
     pub(super) fifo: Fifo<P>,
 }
 
 impl<P> CodelQueue<P> {
     pub(super) fn new(rules: Codel) -> Self {
-        CodelQueue { rules, control: Control::default(), fifo: Fifo::default() }
+        CodelQueue { rules, control: CodelLaw::default(), fifo: Fifo::default() }
     }
 
     #[inline]
@@ -207,7 +207,7 @@ mod tests {
     /// A control law, and a queue that is never empty.
     struct Law {
         rules: Codel,
-        control: Control,
+        control: CodelLaw,
         ecn: Ecn,
         /// Times of drops.
         drops: Vec<Time>,
@@ -217,7 +217,7 @@ mod tests {
 
     impl Law {
         fn new(rules: Codel, ecn: Ecn) -> Self {
-            Law { rules, control: Control::default(), ecn, drops: Vec::new(), marks: Vec::new() }
+            Law { rules, control: CodelLaw::default(), ecn, drops: Vec::new(), marks: Vec::new() }
         }
 
         /// Serves a packet at each time; all have waited for `sojourn`, and `left` bytes wait behind each.
@@ -228,7 +228,7 @@ mod tests {
                 let packet = Packet { ecn: self.ecn, ..Packet::new(MTU, ()) };
                 let take = || {
                     let entered = now.saturating_sub(sojourn);
-                    Some((Waiting { entered, packet }, Bytes(left)))
+                    Some((QueuedPacket { entered, packet }, Bytes(left)))
                 };
                 let served =
                     self.control.dequeue(&self.rules, &mut moment, take).expect("a packet");
@@ -310,7 +310,7 @@ mod tests {
         // than 16 intervals after the time at which it would have dropped next, it begins with 1: 100 ms.
         for (after_ms, gap_ms) in [(1_000, 50), (1_599, 50), (1_601, 100)] {
             let drop_next = Time::from_secs(1);
-            let control = Control { count: 6, last_count: 2, drop_next, ..Control::default() };
+            let control = CodelLaw { count: 6, last_count: 2, drop_next, ..CodelLaw::default() };
             let mut law = Law { control, ..Law::new(Codel::default(), Ecn::NotCapable) };
             law.serve(every_tenth_ms(after_ms - 100, after_ms + 200), LATE, MUCH);
             assert_eq!(law.drops[0], drop_next + ms(after_ms));

@@ -4,7 +4,7 @@
 //! Source: RFC 9332, sections 2.4 and 2.5 and appendix A. The scheduler is the one of Linux (`net/sched/sch_dualpi2.c`): weighted
 //! round robin by credits.
 
-use super::fifo::{Fifo, MTU, Moment, Waiting};
+use super::fifo::{Fifo, MTU, Moment, QueuedPacket};
 use super::ticks::{Gain, ONE, Ticks};
 use crate::ecn::Ecn;
 use crate::limits::{self, Checked};
@@ -126,7 +126,7 @@ impl Evenly {
 
 /// The controller, and the probabilities that follow from it.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-struct Control {
+struct CoupledController {
     /// Base probability p'.
     base: i64,
     /// Waiting time at the last update.
@@ -138,7 +138,7 @@ struct Control {
     is_overload: bool,
 }
 
-impl Control {
+impl CoupledController {
     /// Makes `count` updates, at least one, the first when a packet has waited for `delay`. Until the next one it waits
     /// for `growth` more.
     fn update(&mut self, rules: &DualPi2, delay: Time, growth: Time, count: u64) {
@@ -186,7 +186,7 @@ impl Control {
 /// The two queues under `DualPI2`.
 pub(super) struct DualPi2Queue<P> {
     rules: DualPi2,
-    control: Control,
+    control: CoupledController,
     ticks: Ticks,
     low_latency: Fifo<P>,
     classic: Fifo<P>,
@@ -200,7 +200,7 @@ pub(super) struct DualPi2Queue<P> {
 impl<P> DualPi2Queue<P> {
     pub(super) fn new(now: Time, rules: DualPi2) -> Self {
         DualPi2Queue {
-            control: Control::default(),
+            control: CoupledController::default(),
             ticks: Ticks::new(now, rules.update_ns),
             low_latency: Fifo::default(),
             classic: Fifo::default(),
@@ -228,7 +228,7 @@ impl<P> DualPi2Queue<P> {
         self.low_latency.bytes() + self.classic.bytes()
     }
 
-    pub(super) fn drain(&mut self) -> Vec<Waiting<P>> {
+    pub(super) fn drain(&mut self) -> Vec<QueuedPacket<P>> {
         [self.low_latency.drain(), self.classic.drain()].into_iter().flatten().collect()
     }
 
@@ -250,14 +250,14 @@ impl<P> DualPi2Queue<P> {
     }
 
     #[inline]
-    pub(super) fn enqueue(&mut self, waiting: Waiting<P>) {
+    pub(super) fn enqueue(&mut self, waiting: QueuedPacket<P>) {
         self.catch_up(waiting.entered);
         self.insert(waiting);
     }
 
     /// Puts a packet at the end of its queue.
     #[inline]
-    pub(super) fn insert(&mut self, waiting: Waiting<P>) {
+    pub(super) fn insert(&mut self, waiting: QueuedPacket<P>) {
         match waiting.packet.ecn {
             Ecn::Ect1 | Ecn::CongestionExperienced => self.low_latency.push(waiting),
             Ecn::Ect0 | Ecn::NotCapable => self.classic.push(waiting),
@@ -297,7 +297,7 @@ impl<P> DualPi2Queue<P> {
     /// Marks a packet of L4S traffic if it must; returns whether to drop it.
     #[inline]
     fn is_l_dropped(&mut self, moment: &Moment<P>, packet: &mut Packet<P>, queued: Time) -> bool {
-        let Control { classic, coupled, is_overload, .. } = self.control;
+        let CoupledController { classic, coupled, is_overload, .. } = self.control;
         if is_overload && self.l_drops.acts(classic) {
             return true;
         }
@@ -314,7 +314,7 @@ impl<P> DualPi2Queue<P> {
     /// Marks a packet of classic traffic if it must and can; returns whether to drop it.
     #[inline]
     fn is_c_dropped(&mut self, moment: &Moment<P>, packet: &mut Packet<P>) -> bool {
-        let Control { classic, is_overload, .. } = self.control;
+        let CoupledController { classic, is_overload, .. } = self.control;
         self.c_acts.acts(classic) && (is_overload || !moment.mark(packet, MarkCause::Classic))
     }
 }
@@ -339,8 +339,12 @@ mod tests {
         probability as f64 / CERTAIN as f64 * 100.0
     }
 
-    fn control(rules: &DualPi2, base: f64, old: Time) -> Control {
-        let mut control = Control { base: (base * ONE as f64) as i64, old, ..Control::default() };
+    fn control(rules: &DualPi2, base: f64, old: Time) -> CoupledController {
+        let mut control = CoupledController {
+            base: (base * ONE as f64) as i64,
+            old,
+            ..CoupledController::default()
+        };
         control.derive(rules);
         control
     }
@@ -349,7 +353,7 @@ mod tests {
     fn a_sample_of_20_ms_makes_13_percent_of_coupled_marks() {
         // 0.16 * (0.020 - 0.015) + 3.2 * 0.020 = 0.0648; squared 0.42 %, times two 12.96 %
         let rules = DualPi2::default();
-        let mut control = Control::default();
+        let mut control = CoupledController::default();
         control.update(&rules, Time::from_millis(20), NEVER, 1);
         assert!((share(control.base) - 0.0648).abs() < 1e-7, "{}", share(control.base));
         assert!((percent(control.classic) - 0.4199).abs() < 1e-4);
@@ -370,7 +374,7 @@ mod tests {
         }
         // Without drops on overload the base goes no higher.
         let rules = DualPi2 { drop_overload: false, ..rules };
-        let mut control = Control::default();
+        let mut control = CoupledController::default();
         control.update(&rules, Time::from_secs(10), NEVER, 1);
         assert_eq!(share(control.base), 0.5);
         assert!(!control.is_overload);
@@ -420,7 +424,7 @@ mod tests {
         #[test]
         fn no_number_is_too_large(delay: u64, old: u64, growth: u64, count in 1u64.., gain in 0.0..1e3f64) {
             let rules = DualPi2 { alpha: gain, beta: gain, ..DualPi2::default() };
-            let mut control = Control { old: Time(old), ..Control::default() };
+            let mut control = CoupledController { old: Time(old), ..CoupledController::default() };
             control.update(&rules, Time(delay), Time(growth), count);
             prop_assert!((0..=ONE).contains(&control.base));
         }

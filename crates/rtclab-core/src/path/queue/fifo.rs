@@ -9,14 +9,14 @@ use std::collections::VecDeque;
 pub(super) const MTU: Bytes = Bytes(1500);
 
 /// A packet that waits to be served, and when it entered.
-pub(super) struct Waiting<P> {
+pub(super) struct QueuedPacket<P> {
     pub(super) entered: Time,
     pub(super) packet: Packet<P>,
 }
 
 /// A first-in first-out queue without a limit.
 pub(super) struct Fifo<P> {
-    waiting: VecDeque<Waiting<P>>,
+    waiting: VecDeque<QueuedPacket<P>>,
     bytes: Bytes,
 }
 
@@ -47,21 +47,21 @@ impl<P> Fifo<P> {
 
     /// Puts a packet at the end.
     #[inline]
-    pub(super) fn push(&mut self, waiting: Waiting<P>) {
+    pub(super) fn push(&mut self, waiting: QueuedPacket<P>) {
         self.bytes += waiting.packet.size;
         self.waiting.push_back(waiting);
     }
 
     /// Removes the first packet.
     #[inline]
-    pub(super) fn pop(&mut self) -> Option<Waiting<P>> {
+    pub(super) fn pop(&mut self) -> Option<QueuedPacket<P>> {
         let first = self.waiting.pop_front()?;
         self.bytes -= first.packet.size;
         Some(first)
     }
 
     /// Removes all packets, in order.
-    pub(super) fn drain(&mut self) -> Vec<Waiting<P>> {
+    pub(super) fn drain(&mut self) -> Vec<QueuedPacket<P>> {
         self.bytes = Bytes::ZERO;
         self.waiting.drain(..).collect()
     }
@@ -95,7 +95,10 @@ impl<P> Moment<'_, P> {
 
     /// The packet with how long it has waited.
     #[inline]
-    pub(super) fn served(&self, Waiting { entered, packet }: Waiting<P>) -> (Packet<P>, Time) {
+    pub(super) fn served(
+        &self,
+        QueuedPacket { entered, packet }: QueuedPacket<P>,
+    ) -> (Packet<P>, Time) {
         (packet, self.now.saturating_sub(entered))
     }
 }

@@ -4,8 +4,8 @@
 //! Source: RFC 8290, sections 4 and 5. Where it leaves a choice, as Linux does (`net/sched/sch_fq_codel.c`): a queue has
 //! its turn while its credits are above zero, and the longest queue loses half of its bytes.
 
-use super::codel::{Codel, Control};
-use super::fifo::{Fifo, Moment, Waiting};
+use super::codel::{Codel, CodelLaw};
+use super::fifo::{Fifo, Moment, QueuedPacket};
 use crate::limits::{self, Checked};
 use crate::path::{DropCause, Packet};
 use crate::units::{Bytes, Time};
@@ -75,18 +75,23 @@ impl FqCodel {
 }
 
 /// The queue of one or several flows.
-struct Flow<P> {
+struct FlowQueue<P> {
     fifo: Fifo<P>,
-    control: Control,
+    control: CodelLaw,
     /// Bytes that it may still send in its turn.
     credits: i64,
     /// Whether it is on one of the two lists.
     is_listed: bool,
 }
 
-impl<P> Flow<P> {
+impl<P> FlowQueue<P> {
     fn new() -> Self {
-        Flow { fifo: Fifo::default(), control: Control::default(), credits: 0, is_listed: false }
+        FlowQueue {
+            fifo: Fifo::default(),
+            control: CodelLaw::default(),
+            credits: 0,
+            is_listed: false,
+        }
     }
 }
 
@@ -97,7 +102,7 @@ pub(super) struct FqCodelQueue<P> {
     salt: u64,
     /// For each hash, one more than the index of its queue in `flows`, or 0 if it has none yet.
     slots: Vec<u32>,
-    flows: Vec<Flow<P>>,
+    flows: Vec<FlowQueue<P>>,
     /// Queues that have begun to send.
     new: VecDeque<u32>,
     /// Queues that have had a turn.
@@ -139,7 +144,7 @@ impl<P> FqCodelQueue<P> {
     }
 
     /// Removes all packets. Packets of one flow stay in order.
-    pub(super) fn drain(&mut self) -> Vec<Waiting<P>> {
+    pub(super) fn drain(&mut self) -> Vec<QueuedPacket<P>> {
         self.flows.iter_mut().flat_map(|flow| flow.fifo.drain()).collect()
     }
 
@@ -149,14 +154,14 @@ impl<P> FqCodelQueue<P> {
         let hash = mixed(self.salt ^ u64::from(flow)) >> 32;
         let slot = &mut self.slots[((hash * u64::from(self.rules.flows)) >> 32) as usize];
         if *slot == 0 {
-            self.flows.push(Flow::new());
+            self.flows.push(FlowQueue::new());
             *slot = self.flows.len() as u32;
         }
         *slot - 1
     }
 
     #[inline]
-    pub(super) fn enqueue(&mut self, waiting: Waiting<P>) {
+    pub(super) fn enqueue(&mut self, waiting: QueuedPacket<P>) {
         let index = self.slot(waiting.packet.flow);
         self.len += 1;
         self.bytes += waiting.packet.size;
@@ -177,7 +182,7 @@ impl<P> FqCodelQueue<P> {
         let enough = Bytes(flow.fifo.bytes().0 / 2);
         let mut dropped = 0;
         while dropped == 0 || (dropped < self.rules.drop_batch && flow.fifo.bytes() > enough) {
-            let Some(Waiting { packet, .. }) = flow.fifo.pop() else { break };
+            let Some(QueuedPacket { packet, .. }) = flow.fifo.pop() else { break };
             dropped += 1;
             self.len -= 1;
             self.bytes -= packet.size;

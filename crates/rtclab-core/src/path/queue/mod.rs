@@ -26,7 +26,7 @@ use crate::units::{Bitrate, Bytes, Time};
 use codel::CodelQueue;
 use dualpi2::DualPi2Queue;
 pub(super) use fifo::Moment;
-use fifo::Waiting;
+use fifo::QueuedPacket;
 use fq_codel::FqCodelQueue;
 use pie::PieQueue;
 use serde::{Deserialize, Serialize};
@@ -109,7 +109,7 @@ impl<P> Managed<P> {
     }
 
     /// Removes all packets. Packets of one flow stay in order.
-    fn drain(&mut self) -> Vec<Waiting<P>> {
+    fn drain(&mut self) -> Vec<QueuedPacket<P>> {
         match self {
             Managed::Codel(queue) => queue.fifo.drain(),
             Managed::FqCodel(queue) => queue.drain(),
@@ -120,7 +120,7 @@ impl<P> Managed<P> {
     }
 
     /// Puts a packet at its place, whatever the rules say about it.
-    fn insert(&mut self, waiting: Waiting<P>) {
+    fn insert(&mut self, waiting: QueuedPacket<P>) {
         match self {
             Managed::Codel(queue) => queue.fifo.push(waiting),
             Managed::FqCodel(queue) => queue.enqueue(waiting),
@@ -153,7 +153,7 @@ impl<P> Managed<P> {
     /// Takes a packet that arrives; `fits` says whether the limit lets it wait.
     #[inline(never)]
     fn enqueue(&mut self, packet: Packet<P>, fits: bool, moment: &mut Moment<P>) {
-        let waiting = Waiting { entered: moment.now, packet };
+        let waiting = QueuedPacket { entered: moment.now, packet };
         match self {
             Managed::FqCodel(queue) => {
                 queue.enqueue(waiting);
@@ -184,7 +184,7 @@ impl<P> Managed<P> {
 /// How packets wait.
 enum Discipline<P> {
     /// First in, first out; a packet that does not fit is dropped.
-    DropTail(VecDeque<Waiting<P>>),
+    DropTail(VecDeque<QueuedPacket<P>>),
     Managed(Box<Managed<P>>),
 }
 
@@ -283,7 +283,7 @@ impl<P> Queue<P> {
         match &mut self.discipline {
             Discipline::DropTail(fifo) if fits => {
                 (self.len, self.bytes) = (len, bytes);
-                fifo.push_back(Waiting { entered: moment.now, packet });
+                fifo.push_back(QueuedPacket { entered: moment.now, packet });
             }
             Discipline::DropTail(_) => moment.drop(DropCause::Queue, packet),
             Discipline::Managed(queue) => {

@@ -6,7 +6,7 @@
 //! probability decay by 1/64 in place of 1/50. Section 5.3 (no drops below a third of the limit) is an option that is
 //! left out, as in Linux.
 
-use super::fifo::{Fifo, MTU, Moment, Waiting};
+use super::fifo::{Fifo, MTU, Moment, QueuedPacket};
 use super::ticks::{Gain, ONE, Ticks};
 use crate::limits::{self, Checked};
 use crate::path::{DropCause, MarkCause, Packet};
@@ -85,7 +85,7 @@ const MOST_SUM: i64 = ONE / 2 * 17;
 
 /// The controller.
 #[derive(Clone, Copy, Debug, PartialEq)]
-struct Control {
+struct PieController {
     /// Probability of a drop.
     p: i64,
     /// Waiting time at the last update.
@@ -94,7 +94,7 @@ struct Control {
     burst: Time,
 }
 
-impl Control {
+impl PieController {
     /// The range of probabilities with the same gains as `p`, and the exponent of their divisor.
     fn band(p: i64) -> (i64, i64, u32) {
         let mut low = 0;
@@ -111,7 +111,7 @@ impl Control {
     fn step(&self, rules: &Pie, delay: Time) -> i128 {
         let error = Gain::new(rules.alpha).times(delay, rules.target_ns);
         let change = Gain::new(rules.beta).times(delay, self.old);
-        let mut step = (error + change) / (1 << Control::band(self.p).2);
+        let mut step = (error + change) / (1 << PieController::band(self.p).2);
         if self.p >= LIMITED_FROM {
             step = step.min(MOST_ADDED);
         }
@@ -127,7 +127,7 @@ impl Control {
             let before = *self;
             let step = self.step(rules, delay);
             // As long as the step is the same, all updates are one.
-            let (low, high, _) = Control::band(self.p);
+            let (low, high, _) = PieController::band(self.p);
             let is_idle = delay == Time::ZERO && self.old == delay;
             let same = match step {
                 _ if self.old != delay || (is_idle && self.p > 0) => 1,
@@ -162,7 +162,7 @@ impl Control {
 /// A queue under PIE.
 pub(super) struct PieQueue<P> {
     rules: Pie,
-    control: Control,
+    control: PieController,
     ticks: Ticks,
     /// Waiting time of the packet that left last; 0 if none waits.
     delay: Time,
@@ -175,7 +175,7 @@ pub(super) struct PieQueue<P> {
 impl<P> PieQueue<P> {
     pub(super) fn new(now: Time, rules: Pie, seed: u64) -> Self {
         PieQueue {
-            control: Control { p: 0, old: Time::ZERO, burst: rules.max_burst_ns },
+            control: PieController { p: 0, old: Time::ZERO, burst: rules.max_burst_ns },
             ticks: Ticks::new(now, rules.update_ns),
             rules,
             delay: Time::ZERO,
@@ -200,7 +200,7 @@ impl<P> PieQueue<P> {
     }
 
     #[inline]
-    pub(super) fn enqueue(&mut self, mut waiting: Waiting<P>, moment: &mut Moment<P>) {
+    pub(super) fn enqueue(&mut self, mut waiting: QueuedPacket<P>, moment: &mut Moment<P>) {
         self.catch_up(moment.now);
         if self.acts() {
             let may_mark =
@@ -214,7 +214,7 @@ impl<P> PieQueue<P> {
 
     /// Whether a packet that arrives is to be dropped or marked.
     fn acts(&mut self) -> bool {
-        let Control { p, old, burst } = self.control;
+        let PieController { p, old, burst } = self.control;
         let was_short = old.0 < self.rules.target_ns.0 / 2;
         let is_safe = (was_short && p < SAFE) || self.fifo.bytes().0 <= 2 * MTU.0;
         if burst > Time::ZERO || is_safe {
@@ -247,8 +247,8 @@ mod tests {
 
     const MS: u64 = 1_000_000;
 
-    fn control(share: f64, old_ms: u64) -> Control {
-        Control {
+    fn control(share: f64, old_ms: u64) -> PieController {
+        PieController {
             p: (share * ONE as f64) as i64,
             old: Time::from_millis(old_ms),
             burst: Time::ZERO,
@@ -295,11 +295,11 @@ mod tests {
     fn bursts_are_allowed_again_when_the_probability_is_zero_and_the_queue_short_twice() {
         let rules = Pie::default();
         for (old, delay, expected_ms) in [(7, 7, 150), (8, 0, 0), (0, 8, 0)] {
-            let mut control = Control { old: Time::from_millis(old), ..control(0.0, 0) };
+            let mut control = PieController { old: Time::from_millis(old), ..control(0.0, 0) };
             control.update(&rules, Time::from_millis(delay), 1);
             assert_eq!(control.burst, Time::from_millis(expected_ms), "{old} {delay}");
         }
-        let mut control = Control { burst: Time::from_millis(150), ..control(0.3, 20) };
+        let mut control = PieController { burst: Time::from_millis(150), ..control(0.3, 20) };
         control.update(&rules, Time::from_millis(20), 9);
         assert_eq!(control.burst, Time::from_millis(15));
     }
@@ -314,7 +314,7 @@ mod tests {
             let rules = Pie { alpha, beta, ..Pie::default() };
             let delay = Time::from_micros(if same { old_us } else { delay_us });
             let p = (share * ONE as f64) as i64;
-            let begin = Control { p, old: Time::from_micros(old_us), burst: Time(burst_ms * MS) };
+            let begin = PieController { p, old: Time::from_micros(old_us), burst: Time(burst_ms * MS) };
             let (mut at_once, mut single) = (begin, begin);
             at_once.update(&rules, delay, count);
             (0..count).for_each(|_| single.update(&rules, delay, 1));
@@ -326,7 +326,7 @@ mod tests {
             share in 0.0..=1.0f64, delay_ns in prop_oneof![Just(0u64), 0u64..u64::MAX], alpha in 0.0..1.0f64,
         ) {
             let rules = Pie { alpha, update_ns: Time(1), ..Pie::default() };
-            let mut control = Control { burst: Time(u64::MAX), ..control(share, 0) };
+            let mut control = PieController { burst: Time(u64::MAX), ..control(share, 0) };
             control.update(&rules, Time(delay_ns), u64::MAX);
             prop_assert!((0..=ONE).contains(&control.p));
         }

@@ -20,7 +20,7 @@ pub use feedback::{FullIntraRequest, PictureLossIndication};
 pub use goodbye::Goodbye;
 pub use nack::Nack;
 pub use remb::Remb;
-pub use report::{NtpTime, ReceiverReport, ReportBlock, SenderReport};
+pub use report::{IntervalLoss, NtpTime, ReceiverReport, ReportBlock, SenderReport};
 pub use report_clock::ReportClock;
 pub use sdes::{SdesChunk, SourceDescription};
 pub use twcc::TransportFeedback;

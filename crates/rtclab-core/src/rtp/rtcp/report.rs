@@ -53,6 +53,22 @@ pub struct ReportBlock {
     pub delay_since_last_sender_report: u32,
 }
 
+/// Packets between two reports.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct IntervalLoss {
+    /// Packets that were lost.
+    pub lost: u64,
+    /// Packets that were sent.
+    pub expected: u64,
+}
+
+impl std::ops::AddAssign for IntervalLoss {
+    fn add_assign(&mut self, other: IntervalLoss) {
+        self.lost += other.lost;
+        self.expected += other.expected;
+    }
+}
+
 impl ReportBlock {
     /// Size on the wire.
     pub const BYTES: usize = 24;
@@ -61,10 +77,10 @@ impl ReportBlock {
     /// fall, are no negative loss.
     ///
     /// `None` if this block is the older one: it was overtaken on its way, and says nothing new.
-    pub fn since(&self, earlier: &ReportBlock) -> Option<(u64, u64)> {
+    pub fn since(&self, earlier: &ReportBlock) -> Option<IntervalLoss> {
         let expected = self.highest_seq.wrapping_sub(earlier.highest_seq) as i32;
         let lost = self.cumulative_lost.saturating_sub(earlier.cumulative_lost).max(0) as u64;
-        u64::try_from(expected).ok().map(|expected| (lost, expected))
+        u64::try_from(expected).ok().map(|expected| IntervalLoss { lost, expected })
     }
 
     /// Round-trip time, computed by the sender of the stream when this block arrives at `now`.

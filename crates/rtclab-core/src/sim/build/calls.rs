@@ -8,8 +8,8 @@ use crate::catalogue::{Catalogue, Choice};
 use crate::cc::Fixed;
 use crate::endpoint::setup::work::join_delay;
 use crate::endpoint::{
-    Addresses, Direction, Forwarding, Media, Negotiation, Observe, Peer, PeerConfig, ServerSetup,
-    Session, StreamConfig, Translator,
+    Addresses, Direction, ForwardingMode, Media, Negotiation, Observe, Peer, PeerConfig,
+    ServerSetup, Session, StreamConfig, Translator,
 };
 use crate::media::repair::Repair;
 use crate::network::{NodeId, derive_seed};
@@ -105,9 +105,10 @@ impl<'a> Side<'a> {
     }
 
     /// How the end forwards what another end of its node receives; `None` if it does not.
-    fn forwarding(&self) -> Option<Forwarding> {
+    fn forwarding(&self) -> Option<ForwardingMode> {
         let forwards = self.end.offers() && self.connection.forwards.is_some();
-        let forwarding = self.forwarder.map_or(Forwarding::AtOnce, |_| Forwarding::Controlled);
+        let forwarding =
+            self.forwarder.map_or(ForwardingMode::AtOnce, |_| ForwardingMode::Controlled);
         forwards.then_some(forwarding)
     }
 
@@ -166,7 +167,7 @@ impl<'a> Calls<'a> {
             true => self.translator(&side, session)?,
             false => self.peer(&side, session)?,
         };
-        let is_silent = side.translates() || side.forwarding() == Some(Forwarding::AtOnce);
+        let is_silent = side.translates() || side.forwarding() == Some(ForwardingMode::AtOnce);
         let source = (!is_silent).then(|| self.source(&side, recorder));
         if session.negotiation != Negotiation::Bursts {
             self.meets.push((end, session));
@@ -268,7 +269,7 @@ impl<'a> Calls<'a> {
             self.control(of)?.create(direction.bounds()).map_err(SimError::CongestionControl)
         };
         let controller = match forwards {
-            Some(Forwarding::AtOnce) => Box::new(Fixed::new(config.sends.bounds().max)),
+            Some(ForwardingMode::AtOnce) => Box::new(Fixed::new(config.sends.bounds().max)),
             _ => create(control_of, &config.sends)?.0,
         };
         let (_, estimator) = create(from, &config.receives)?;
@@ -296,7 +297,7 @@ impl<'a> Calls<'a> {
     /// only passes packets on is no end.
     fn repair(&self, side: &Side<'a>, of: &'a ParticipantConfig) -> Result<Repair, SimError> {
         let of_participant = |participant: &'a ParticipantConfig| -> Result<Repair, SimError> {
-            Ok(participant.repair.or(self.stack(participant)?.repair))
+            Ok(participant.repair.unwrap_or(self.stack(participant)?.repair))
         };
         let own = of_participant(of)?;
         if side.connection.switching {

@@ -3,7 +3,7 @@
 use super::TcpSender;
 use super::timers::Timer;
 use crate::tcp::Segment;
-use crate::tcp::congestion_control::{Phase, Signal, Totals, Window};
+use crate::tcp::congestion_control::{CongestionWindow, ConnectionTotals, Phase, Signal};
 use crate::tcp::scoreboard::{Acked, Found};
 use crate::units::Time;
 
@@ -18,7 +18,7 @@ pub(super) struct Reduction {
 /// State to restore if the loss turns out to be spurious.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Undo {
-    pub(super) window: Window,
+    pub(super) window: CongestionWindow,
     /// When the first retransmission was sent.
     pub(super) retransmitted: Option<Time>,
 }
@@ -163,7 +163,7 @@ impl TcpSender {
         self.recover = self.board.next();
         self.board.mark_after_timeout(now);
         let (delivered, lost) = (self.board.rate.delivered, self.board.total_lost());
-        self.congestion_control.on_timeout(&Totals { now, delivered, lost });
+        self.congestion_control.on_timeout(&ConnectionTotals { now, delivered, lost });
         self.window.segments = self.board.in_flight() + 1;
         self.rtt.back_off();
         self.probed = None;

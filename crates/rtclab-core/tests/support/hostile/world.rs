@@ -4,7 +4,7 @@ use super::input::Input;
 use rtclab_core::catalogue::Catalogue;
 use rtclab_core::cc::{CongestionControlConfig, Halves};
 use rtclab_core::endpoint::{
-    Addresses, AudioConfig, Direction, EndpointEvent, Forwarding, Media, Negotiation, Observe,
+    Addresses, AudioConfig, Direction, EndpointEvent, ForwardingMode, Media, Negotiation, Observe,
     Peer, PeerConfig, ServerKind, ServerSetup, Session, StreamConfig, Translator,
 };
 use rtclab_core::media::codec::Codec;
@@ -94,7 +94,7 @@ struct Choice {
     server: Option<ServerKind>,
     browser: bool,
     with_host: bool,
-    forwarding: Forwarding,
+    forwarding: ForwardingMode,
     algorithm: tcp::Algorithm,
     /// Connections that there are none of, by bit.
     without: u8,
@@ -102,8 +102,7 @@ struct Choice {
 
 impl Choice {
     fn new(input: &mut Input<'_>) -> Self {
-        const REPAIRS: [Repair; 6] = [
-            Repair::Auto,
+        const REPAIRS: [Repair; 5] = [
             Repair::Rtx,
             Repair::RtxAndUlpfec,
             Repair::Nack2013,
@@ -118,7 +117,10 @@ impl Choice {
         Choice {
             control: input.below(Catalogue::ours().algorithms().len()),
             stack,
-            repair: REPAIRS[input.below(REPAIRS.len())].or(stack.repair),
+            repair: match input.below(REPAIRS.len() + 1) {
+                0 => stack.repair,
+                choice => REPAIRS[choice - 1],
+            },
             streams: flags & 3,
             relayed: flags & 4 != 0 || nat == Some(NatKind::UdpBlocked),
             nat,
@@ -126,7 +128,11 @@ impl Choice {
             server: [None, Some(ServerKind::Janus), Some(ServerKind::Str0m)][input.below(3)],
             browser: flags & 16 != 0,
             with_host: flags & 32 != 0,
-            forwarding: if flags & 64 != 0 { Forwarding::Controlled } else { Forwarding::AtOnce },
+            forwarding: if flags & 64 != 0 {
+                ForwardingMode::Controlled
+            } else {
+                ForwardingMode::AtOnce
+            },
             algorithm: algorithms[input.below(algorithms.len())],
             without: input.u8(),
         }
@@ -264,7 +270,7 @@ impl Choice {
         };
         let client = tcp::TcpClientConfig {
             congestion_control: self.algorithm,
-            ecn: self.forwarding == Forwarding::Controlled,
+            ecn: self.forwarding == ForwardingMode::Controlled,
             start: Time::ZERO,
             stop: END,
             objects: Some(objects),

@@ -3,7 +3,7 @@
 use super::*;
 use std::collections::BTreeMap;
 
-/// Two controls of one kind. The second one is called only at [`Controller::next_effect`].
+/// Two controls of one kind. The second one is called only at [`Controller::skip_until`].
 struct Both {
     eager: Box<dyn Controller>,
     lazy: Box<dyn Controller>,
@@ -50,7 +50,7 @@ impl Both {
             let state = SenderState::default();
             self.eager.on_timeout(at, &state).expect("a controller that continues");
             self.ticks += 1;
-            if self.lazy.next_effect().is_some_and(|next| next <= at) {
+            if self.lazy.skip_until().is_some_and(|next| next <= at) {
                 self.lazy.catch_up(at);
                 self.lazy.on_timeout(at, &state).expect("a controller that continues");
             } else {

@@ -37,20 +37,20 @@ const PERIOD_KEEP: f64 = 0.9;
 /// What the rate does, as 0, 1 and 2 in the trace. A decrease turns into hold within the same update, so it
 /// never shows in a trace.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) enum State {
+pub(crate) enum AimdState {
     #[default]
     Hold,
     Increase,
     Decrease,
 }
 
-impl State {
+impl AimdState {
     /// The next state. Source: draft-alvestrand-rmcat-congestion-02, section 3.4, and libwebrtc.
-    pub(crate) fn after(self, usage: Usage) -> State {
+    pub(crate) fn after(self, usage: Usage) -> AimdState {
         match (usage, self) {
-            (Usage::Over, _) => State::Decrease,
-            (Usage::Normal, State::Hold | State::Increase) => State::Increase,
-            (Usage::Normal, State::Decrease) | (Usage::Under, _) => State::Hold,
+            (Usage::Over, _) => AimdState::Decrease,
+            (Usage::Normal, AimdState::Hold | AimdState::Increase) => AimdState::Increase,
+            (Usage::Normal, AimdState::Decrease) | (Usage::Under, _) => AimdState::Hold,
         }
     }
 }
@@ -132,7 +132,7 @@ pub(crate) struct ReceiveSideRateControl {
     rate_bps: f64,
     initialised: bool,
     first_incoming: Option<Time>,
-    state: State,
+    state: AimdState,
     region: Region,
     /// Mean of the incoming rate at decreases, in kbit/s.
     maximum_kbps: Option<f64>,
@@ -154,7 +154,7 @@ impl ReceiveSideRateControl {
             rate_bps: MAX_BPS,
             initialised: false,
             first_incoming: None,
-            state: State::Hold,
+            state: AimdState::Hold,
             region: Region::MaxUnknown,
             maximum_kbps: None,
             variance_kbps: VARIANCE_BOUNDS_KBPS.0,
@@ -173,7 +173,7 @@ impl ReceiveSideRateControl {
         self.initialised.then_some(Bitrate(self.rate_bps as u64))
     }
 
-    pub(crate) fn state(&self) -> State {
+    pub(crate) fn state(&self) -> AimdState {
         self.state
     }
 
@@ -213,13 +213,13 @@ impl ReceiveSideRateControl {
         self.period_ms = PERIOD_KEEP * self.period_ms + (1.0 - PERIOD_KEEP) * period_ms;
         let before = self.state;
         self.state = before.after(input.usage);
-        if before == State::Hold && self.state == State::Increase {
+        if before == AimdState::Hold && self.state == AimdState::Increase {
             self.last_change = Some(now);
         }
         let (rate, is_exempt) = match self.state {
-            State::Hold => self.hold(input),
-            State::Increase => self.increase(now, input),
-            State::Decrease => (self.decrease(now, input), false),
+            AimdState::Hold => self.hold(input),
+            AimdState::Increase => self.increase(now, input),
+            AimdState::Decrease => (self.decrease(now, input), false),
         };
         let rate = rate.clamp(MIN_BPS, MAX_BPS);
         let limit = LIMIT_FACTOR * input.incoming_bps;
@@ -318,7 +318,7 @@ impl ReceiveSideRateControl {
     }
 
     fn decrease(&mut self, now: Time, input: &Input) -> f64 {
-        self.state = State::Hold;
+        self.state = AimdState::Hold;
         self.last_change = Some(now);
         self.initialised |= self.config.signal_initialises;
         let incoming = input.incoming_bps;

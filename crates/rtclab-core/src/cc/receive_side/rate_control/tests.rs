@@ -26,7 +26,7 @@ fn kbps(control: &ReceiveSideRateControl) -> f64 {
 
 #[test]
 fn states_follow_the_table_of_the_draft() {
-    use State::{Decrease, Hold, Increase};
+    use AimdState::{Decrease, Hold, Increase};
     let states = [Hold, Increase, Decrease];
     assert_eq!(states.map(|s| s.after(Usage::Over)), [Decrease, Decrease, Decrease]);
     assert_eq!(states.map(|s| s.after(Usage::Normal)), [Increase, Increase, Hold]);
@@ -57,7 +57,7 @@ fn in_2013_the_first_over_use_leaves_90_percent_and_later_ones_95_percent() {
     let mut control = at_1_mbps(RATE_CONTROL_2013);
     control.update(Time::from_secs(3), &input(Usage::Over, 900.0));
     assert!((kbps(&control) - 810.0).abs() < 1e-6);
-    assert_eq!((control.region(), control.state()), (Region::NearMax, State::Hold));
+    assert_eq!((control.region(), control.state()), (Region::NearMax, AimdState::Hold));
     control.update(Time::from_secs(4), &input(Usage::Over, 800.0));
     assert!((kbps(&control) - 760.0).abs() < 1e-6);
 }

@@ -184,7 +184,7 @@ fn the_loss_level_climbs_in_thirds_and_falls_in_halves_and_recovery_clears_it() 
 fn the_round_trip_is_smoothed_by_an_eighth_and_slower_while_media_use_less() {
     let config = ScreamConfig::default();
     let with = |first: u64, then: u64, in_alr: bool| {
-        let mut delay = delay::Delay::new();
+        let mut delay = delay::DelayAverages::new();
         delay.update(&config, &read(1_000, &packets(1_000, first, 1)), false);
         delay.update(&config, &read(1_300, &packets(1_300, then, 1)), in_alr);
         (delay.rtt() / 10.0).round() / 100.0
@@ -243,7 +243,7 @@ fn below_the_capacity_there_is_no_queue_and_above_there_is() {
 #[test]
 fn jitter_scales_follow_the_delays_of_reports() {
     let config = ScreamConfig::default();
-    let mut delay = delay::Delay::new();
+    let mut delay = delay::DelayAverages::new();
     let mut now = 10_000;
     for (queue_us, expected) in [(0, 1.0), (20_000, 0.1), (5_000, 0.7), (2_500, 1.0)] {
         for _ in 0..250 {
@@ -256,7 +256,7 @@ fn jitter_scales_follow_the_delays_of_reports() {
         let scale = delay.queue_scale(&config, 0.1);
         assert!((scale - expected).abs() < 0.01, "{queue_us} us: {scale}");
     }
-    let mut spread = delay::Delay::new();
+    let mut spread = delay::DelayAverages::new();
     for _ in 0..250 {
         now += 10;
         spread.update(

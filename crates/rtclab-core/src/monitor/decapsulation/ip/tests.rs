@@ -44,7 +44,7 @@ fn ipv6(next_header: u8, rest: &[u8]) -> Vec<u8> {
     bytes
 }
 
-fn datagram(bytes: &[u8]) -> Datagram<'_> {
+fn datagram(bytes: &[u8]) -> TransportDatagram<'_> {
     match parse(bytes).0 {
         Found::Datagram(datagram) => datagram,
         other => panic!("{other:?}"),

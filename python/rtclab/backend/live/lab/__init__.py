@@ -1,0 +1,1 @@
+"""The laboratory of live calls: namespaces, links, NAT, the way out, and the programs that run in nodes."""

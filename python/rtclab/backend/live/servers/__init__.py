@@ -1,0 +1,1 @@
+"""The servers of live calls: signalling, TURN, SFUs and MCUs."""
