@@ -43,7 +43,7 @@ run: $(VENV)/built                ## build what changed, run first-call, print t
 	$(BIN)/rtclab run first-call
 
 arena: $(VENV)/built-papers       ## all congestion controls in the suites rfc8867 and access, and docs/arena.md: two minutes
-	$(BIN)/rtclab validate --arena --keep-live
+	$(BIN)/rtclab validate arena --keep-live --page docs/arena.md
 
 reproduce: $(VENV)/built-papers   ## all published conditions, their reports, and docs/reproduction.md
 	$(BIN)/rtclab reproduce all --every-reading --page docs/reproduction.md

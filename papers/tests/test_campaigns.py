@@ -27,6 +27,7 @@ from rtclab_papers.campaigns import Campaign, Key, Record, RowFile
 CALL = Scenario.load("first-call", {"duration": "2 s", "record": "seconds"})
 SUNG = Scenario.load(CALL, {"audio": {"bitrate": "32 kbit/s"}})
 """A call that the stub does not support."""
+DATA = Path(__file__).parents[2] / "docs" / "data"
 RATE = 800.0
 """Of the stub, in kbit/s."""
 
@@ -316,3 +317,10 @@ def test_a_file_of_something_else_is_refused_and_a_repeat_without_outcome_left_o
     lines = rows.path.read_text().splitlines(keepends=True)
     rows.path.write_text("".join(lines[:-1]))
     assert [*rows.read()] == [Key("a", "sim", 0)]
+
+
+@pytest.mark.parametrize("name", ["l4s", "then-and-now", "twin-repeats"])
+def test_published_rows_stay_the_same_when_they_are_written_again(name: str, tmp_path: Path) -> None:
+    published, again = DATA / f"{name}.csv", RowFile(tmp_path / f"{name}.csv")
+    again.write(RowFile(published).read().values())
+    assert again.path.read_bytes() == published.read_bytes()

@@ -6,9 +6,12 @@ import subprocess
 import sys
 
 import pytest
+import typer
 
 from rtclab.cli import main
 from rtclab.scenario import shipped
+from rtclab_papers.commands import NEW_FORMS, validate_app
+from rtclab_papers.commands.validating import COMPARISONS
 from rtclab_papers.reproduce import NAMES, paper
 from rtclab_papers.scenarios import PAPERS
 
@@ -18,28 +21,47 @@ def rtclab(*arguments: str) -> str:
     return subprocess.run(command, capture_output=True, text=True, check=True).stdout
 
 
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (["--tcp", "--repeats", "2"], "--tcp has its own number of repeats, so it does not take --repeats"),
-        (["--tcp", "--keep-live"], "--tcp makes no calls, so it does not take --keep-live"),
-        (["--again", "41", "--random", "2"], "--random and --again are different comparisons"),
-        (
-            ["--meetings", "--random", "2"],
-            "--random and --recorded, --meetings or --kinds are different comparisons",
-        ),
-        (["--marks", "--l4s"], "--marks and --l4s are different comparisons"),
-    ],
-)
-def test_bad_input_exits_with_2_and_an_error_on_standard_error(
-    arguments: list[str], message: str, capsys: pytest.CaptureFixture[str]
-) -> None:
+def refused(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> str:
+    """What a command that is refused says."""
     with pytest.raises(SystemExit) as ended:
         main(["validate", *arguments])
     assert ended.value.code == 2
     out, err = capsys.readouterr()
-    assert err.startswith(message)
     assert out == ""
+    return err
+
+
+@pytest.mark.parametrize("option", NEW_FORMS)
+@pytest.mark.parametrize("form", ["{}", "{}=2"])
+def test_each_option_of_the_earlier_command_is_refused_with_the_new_form(
+    option: str, form: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    said = refused([form.format(option), "2"], capsys)
+    assert said.startswith(f"{option}: each comparison is a command of its own\n")
+    assert f"hint: write `rtclab validate {NEW_FORMS[option]}`" in said
+
+
+def test_every_comparison_is_a_command_and_every_new_form_names_one() -> None:
+    commands = typer.main.get_command(validate_app).commands  # type: ignore[attr-defined]
+    assert commands.keys() == COMPARISONS.keys()
+    names = {form.split()[0] for form in NEW_FORMS.values()} - {"COMPARISON"}
+    assert names == COMPARISONS.keys()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["tcp", "--keep-live"], "--keep-live"),
+        (["marks", "--repeats", "2"], "--repeats"),
+        (["l4s", "--seed", "2"], "--seed"),
+        (["random"], "NUMBER"),
+        (["elsewhere"], "elsewhere"),
+    ],
+)
+def test_a_comparison_has_its_own_options_alone(
+    arguments: list[str], message: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert message in refused(arguments, capsys)
 
 
 @pytest.mark.parametrize("command", ["reproduce", "validate"])

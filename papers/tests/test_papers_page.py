@@ -19,7 +19,7 @@ from rtclab.scenario.load import shipped
 from rtclab.trace import SCHEMAS
 from rtclab_papers.reproduce import NAMES, paper
 from rtclab_papers.reproduce.measures import MEASURES
-from rtclab_papers.reproduce.today.conditions import read_plan
+from rtclab_papers.reproduce.then_and_now.conditions import read_plan
 
 
 def field_names(schema: object) -> set[str]:

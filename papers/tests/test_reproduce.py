@@ -20,17 +20,15 @@ from rtclab.scenario import Scenario, shipped
 from rtclab.trace import Repeat
 from rtclab_papers.reproduce import NAMES, condition_of, paper, simulate
 from rtclab_papers.reproduce.ambiguities import ambiguity_of
-from rtclab_papers.reproduce.cells import UNUSABLE, Cell, Verdict, verdict
-from rtclab_papers.reproduce.comparison import Compared, Comparison
+from rtclab_papers.reproduce.comparison import ComparedCell, Comparison, compared_readings
 from rtclab_papers.reproduce.configured import Configured, configured
-from rtclab_papers.reproduce.estimate import Estimate, Statistic, combine, exactly, proportion
-from rtclab_papers.reproduce.judged import judged
-from rtclab_papers.reproduce.layout import grid
+from rtclab_papers.reproduce.estimate import Estimate, exactly, proportion
 from rtclab_papers.reproduce.measurements import Measured, Measurements
 from rtclab_papers.reproduce.measures import MEASURES, MEDIA, Values, measure
-from rtclab_papers.reproduce.null import Null, null_of
-from rtclab_papers.reproduce.pages import simulated, write_docs, write_pages
+from rtclab_papers.reproduce.null_model import NullConstant, null_of
+from rtclab_papers.reproduce.pages import grid, simulated, write_docs, write_pages
 from rtclab_papers.reproduce.paper import Hypothesis, Paper
+from rtclab_papers.reproduce.published_cells import UNUSABLE, Cell, Verdict, verdict
 from rtclab_papers.reproduce.readings import CellReadings
 from rtclab_papers.reproduce.score import distinct, scores
 from rtclab_papers.reproduce.trends import Numbers, Quantity, Trend
@@ -109,23 +107,8 @@ def test_a_cell_is_undecided_if_the_interval_of_our_mean_crosses_its_tolerance(
 
 def test_the_repeats_that_decide_make_the_interval_end_at_the_bound() -> None:
     # 790 ± 40 in 50 calls is 10 below the bound of 800: an interval of ± 10 needs 16 times as many calls.
-    assert Estimate(790.0, 750.0, 830.0, 50).repeats_to_decide(800, 1200) == 800
-    assert Estimate(800.0, 750.0, 850.0, 50).repeats_to_decide(800, 1200) == inf
-
-
-def test_the_jackknife_of_a_mean_is_students_interval() -> None:
-    values = [3.0, 5.0, nan, 10.0, 2.0]
-    ours, student = Statistic.mean(values).estimate(), summarise(values)
-    assert (ours.value, ours.repeats) == (student.mean, student.repeats)
-    assert ours.half == pytest.approx(student.ci95)
-
-
-def test_the_interval_of_a_ratio_is_narrow_if_both_numbers_vary_together() -> None:
-    first, twice = Statistic.mean([90.0, 110.0, 95.0, 105.0]), Statistic.mean([180.0, 220.0, 190.0, 210.0])
-    ratio = combine(lambda table: table[0] / table[1], [twice, first]).estimate()
-    assert (ratio.value, ratio.half) == (2, 0)
-    apart = combine(lambda table: table[0] / table[1], [Statistic.mean([220.0, 180.0, 190.0, 210.0]), first])
-    assert apart.estimate().half > 0.1
+    assert Estimate(790.0, 750.0, 830.0, 50).repeats_needed(800, 1200) == 800
+    assert Estimate(800.0, 750.0, 850.0, 50).repeats_needed(800, 1200) == inf
 
 
 def test_a_share_of_no_repeats_is_not_certain() -> None:
@@ -153,10 +136,10 @@ def test_settings_are_read_from_the_pipes_and_not_from_the_links_of_the_machines
 
 
 NULL = (
-    Null(metrics=("media_rate_kbps",), value=1950, share_of_capacity=0.4),
-    Null(metrics=("media_rate_kbps",), scenarios=("*/tcp-*",), value=80),
-    Null(metrics=("rtt_ms",), value=4, plus="round trip"),
-    Null(metrics=("packet_loss_pct",), plus="loss"),
+    NullConstant(metrics=("media_rate_kbps",), value=1950, share_of_capacity=0.4),
+    NullConstant(metrics=("media_rate_kbps",), scenarios=("*/tcp-*",), value=80),
+    NullConstant(metrics=("rtt_ms",), value=4, plus="round trip"),
+    NullConstant(metrics=("packet_loss_pct",), plus="loss"),
 )
 
 
@@ -290,7 +273,7 @@ def test_a_mean_that_none_of_twenty_calls_is_near_counts_as_contradicted(
     calls: list[float], verdict: Verdict
 ) -> None:
     # The published 1000 has a tolerance of 200 kbit/s.
-    one = Compared(cell(), Measured(summarise([1010.0, 1012.0, 1011.0]), nan), calls=calls)
+    one = ComparedCell(cell(), Measured(summarise([1010.0, 1012.0, 1011.0]), nan), calls=calls)
     assert one.verdict == verdict
     assert one.is_coincidence == (verdict == Verdict.CONTRADICTED)
 
@@ -439,11 +422,22 @@ PAPER = Paper(
 
 def test_a_reason_does_not_leave_a_cell_out(results: Measurements) -> None:
     (count,) = Comparison(PAPER, results).counts()
-    assert (count.kind, count.within, count.compared) == ("rate", 1, 3)
+    assert count == {"kind": "rate", "within": 1, "compared": 3, "percent": pytest.approx(100 / 3)}
+
+
+def test_the_json_of_a_cell_names_its_numbers_as_comparisons_do(results: Measurements) -> None:
+    one = Comparison(PAPER, results).cells[0]
+    row = one.as_dict()
+    assert (row["base"], row["new"]) == (one.cell.mean, one.ours.mean)
+    assert row["difference"] == one.ours.mean - one.cell.mean
+    assert (row["new_low"], row["new_high"]) == (one.estimate.low, one.estimate.high)
+    assert row["verdict"] == str(one.verdict)
 
 
 def with_cells(*cells: Cell) -> Paper:
-    return PAPER.model_copy(update={"cells": cells, "null": (Null(metrics=("rate_kbps",), value=500),)})
+    return PAPER.model_copy(
+        update={"cells": cells, "null": (NullConstant(metrics=("rate_kbps",), value=500),)}
+    )
 
 
 def test_a_measurement_that_two_publications_print_counts_once_and_over_all_machines(
@@ -550,7 +544,7 @@ def test_readings_are_compared_cell_by_cell_and_the_nearer_one_is_named(results:
     paper = PAPER.model_copy(
         update={"readings_of_cells": (reading,), "cells": (CELL, cell(row="mesh", mean=2000.0))}
     )
-    (found,) = judged(Comparison(paper, more))
+    (found,) = compared_readings(Comparison(paper, more))
     # 1050 and 2000 against 1000, and against 2000: the medians of ln 1.05 and ln 1.905, and of ln 2 and 0.
     assert [[one.verdict for one in row] for row in found.rows] == [
         [Verdict.KEPT, Verdict.CONTRADICTED],
@@ -560,7 +554,7 @@ def test_readings_are_compared_cell_by_cell_and_the_nearer_one_is_named(results:
     slow, fast = exp((log(1.05) + log(2000 / 1050)) / 2), exp(log(2) / 2)
     assert slow == pytest.approx(fast)
     assert found.verdict == "Rates agree equally well (median factor 1.41)."
-    assert not judged(Comparison(paper, results)), "a reading that was not simulated is not shown"
+    assert not compared_readings(Comparison(paper, results)), "a reading that was not simulated is not shown"
 
 
 def test_texts_quote_our_numbers_by_name(results: Measurements) -> None:

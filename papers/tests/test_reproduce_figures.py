@@ -19,13 +19,13 @@ from rtclab.report.picture_sizes import NARROW
 from rtclab.report.plot import Plot
 from rtclab.trace import Trace
 from rtclab_papers.reproduce import NAMES, paper
-from rtclab_papers.reproduce.cells import Cell
-from rtclab_papers.reproduce.drawn import file_name
+from rtclab_papers.reproduce.figure_marks import PUBLISHED, Printed, cell_of, with_published
 from rtclab_papers.reproduce.figures import Figure, figures_of
 from rtclab_papers.reproduce.measurements import Measurements
 from rtclab_papers.reproduce.measures import MEDIA, Values
+from rtclab_papers.reproduce.pages import file_name
 from rtclab_papers.reproduce.paper import PUBLISHED as FILES
-from rtclab_papers.reproduce.stated import PUBLISHED, Printed, cell_of, with_published
+from rtclab_papers.reproduce.published_cells import Cell
 
 DOCS = Path(__file__).parents[2] / "docs"
 MOST_BYTES = 60_000

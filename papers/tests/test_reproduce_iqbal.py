@@ -15,20 +15,19 @@ from rtclab.experiment.draws import drawn
 from rtclab.scenario import Scenario, shipped
 from rtclab.trace import Trace
 from rtclab_papers.reproduce import condition_of, paper, simulate
-from rtclab_papers.reproduce.cells import Verdict
-from rtclab_papers.reproduce.chance import share_of_samples
-from rtclab_papers.reproduce.changes import Change, Changes, Pair, Reading, change, mean_change
+from rtclab_papers.reproduce.changes import Change, Changes, Reading, SettingPair, change, mean_change
 from rtclab_papers.reproduce.comparison import Comparison
 from rtclab_papers.reproduce.equations import detector_of, dynamic_alpha
 from rtclab_papers.reproduce.estimate import Outcome
 from rtclab_papers.reproduce.measurements import Measurements
 from rtclab_papers.reproduce.measures import MEDIA, OVER_USE, Values, measure
+from rtclab_papers.reproduce.published_cells import Verdict
 from rtclab_papers.reproduce.score import scores
 from rtclab_papers.reproduce.variants import split
 
 PAPER = paper("iqbal")
 FLOW = "alice->bob"
-NARROW = Pair(
+NARROW = SettingPair(
     label="200 kbit/s",
     before="iqbal/bandwidth-200kbit-fixed-alpha",
     after="iqbal/bandwidth-200kbit-dynamic-alpha",
@@ -217,21 +216,6 @@ def test_only_the_first_reading_decides_and_others_are_found_if_they_ran(results
     assert list(found) == ["as printed", "swapped"]
     assert check.judge(found["swapped"])[0] == Outcome.CONTRADICTED
     assert check.in_short(found["swapped"]).startswith("−9.1 ± ")
-
-
-def test_the_share_of_samples_agrees_with_all_possible_samples() -> None:
-    # Three of 90 and 110: k of them are 110 with probability 1, 3, 3, 1 of 8. The second side has more in
-    # (1 - (1 + 9 + 9 + 1) / 64) / 2 = 0.34375 of all samples. Three standard errors are 0.0101.
-    share = share_of_samples([90, 110], [90, 110], 3, lambda percent: percent > 0)
-    assert share == pytest.approx(0.34375, abs=0.0101)
-    # Only 90, 90, 90 to 110, 110, 110 is a rise of 22.2 %: 1 of 64. Three standard errors are 0.0026.
-    share = share_of_samples([90, 110], [90, 110], 3, lambda percent: percent > 20)
-    assert share == pytest.approx(1 / 64, abs=0.0026)
-
-
-def test_a_sample_without_loss_on_both_sides_is_no_change() -> None:
-    assert share_of_samples([0.0], [0.0], 3, lambda percent: percent >= 0) == 0
-    assert share_of_samples([0.0], [1.0], 3, lambda percent: percent >= 29) == 1
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ import pytest
 
 from rtclab.errors import BadInput
 from rtclab_papers.reproduce import NAMES
-from rtclab_papers.reproduce.ambiguities import Row, ambiguity_of
+from rtclab_papers.reproduce.ambiguities import ReadingNumbers, ambiguity_of
 from rtclab_papers.reproduce.estimate import Outcome
 from rtclab_papers.reproduce.measurements import Measurements
 from rtclab_papers.reproduce.measures import MEDIA, Values
@@ -211,8 +211,8 @@ def test_a_statement_that_cannot_be_tested_has_no_checks_and_does_not_hold(
     ],
 )
 def test_the_nearer_reading_has_the_smaller_ratio(ours: tuple[float, float], nearer: str | None) -> None:
-    assert Row("rate", "kbit/s", *ours, published=200).nearer == nearer
-    assert Row("rate", "kbit/s", *ours, published=None).nearer is None
+    assert ReadingNumbers("rate", "kbit/s", *ours, published=200).nearer == nearer
+    assert ReadingNumbers("rate", "kbit/s", *ours, published=None).nearer is None
 
 
 def test_both_readings_measure_the_same_quantity(results: Measurements) -> None:

@@ -17,26 +17,24 @@ from rtclab.experiment import digest_of
 from rtclab.scenario import Scenario, shipped
 from rtclab_papers.campaigns import Key, Record, RowFile
 from rtclab_papers.campaigns.rows import Value
-from rtclab_papers.commands import reproducing_today
-from rtclab_papers.commands.reproducing_today import TodayRequest, run_today
+from rtclab_papers.commands import reproducing
 from rtclab_papers.reproduce import NAMES, paper
-from rtclab_papers.reproduce.today.agreement import lines as agreement_lines
-from rtclab_papers.reproduce.today.conditions import Plan, is_published, read_plan
-from rtclab_papers.reproduce.today.costs import lines as cost_lines
-from rtclab_papers.reproduce.today.costs import spread, topology
-from rtclab_papers.reproduce.today.measured import COMPARED, Need, measured
-from rtclab_papers.reproduce.today.numbers import Estimate, Numbers
-from rtclab_papers.reproduce.today.page import (
+from rtclab_papers.reproduce.then_and_now import agreement, costs
+from rtclab_papers.reproduce.then_and_now.campaigns import LIVE, SIM, THEN, campaigns, current
+from rtclab_papers.reproduce.then_and_now.conditions import Plan, is_published, read_plan
+from rtclab_papers.reproduce.then_and_now.costs import spread, topology
+from rtclab_papers.reproduce.then_and_now.numbers import CampaignNumbers, RepeatsMean
+from rtclab_papers.reproduce.then_and_now.page import (
     NO_MODEL,
     NOT_RUN,
+    blocks,
     facts,
     filled,
-    lines_of,
     number_of,
     write_page,
 )
-from rtclab_papers.reproduce.today.run import LIVE, SIM, THEN, How, campaigns, current
-from rtclab_papers.reproduce.today.translate import (
+from rtclab_papers.reproduce.then_and_now.row_values import COMPARED, Need, measured
+from rtclab_papers.reproduce.then_and_now.translate import (
     ENCODED_PIXELS_PER_S,
     as_today,
     codecs_of_today,
@@ -271,8 +269,8 @@ def rates(alice: float, bob: float, measure: str = "media_rate_kbps") -> dict[tu
     return {("alice->bob", measure): alice, ("bob->alice", measure): bob}
 
 
-def numbers_of(*records: Record) -> Numbers:
-    return Numbers(plan(), {one.key: one for one in records})
+def numbers_of(*records: Record) -> CampaignNumbers:
+    return CampaignNumbers(plan(), {one.key: one for one in records})
 
 
 LATENCY = "singh2013/latency-50ms"
@@ -316,7 +314,7 @@ def test_flows_without_media_count_only_if_they_are_named() -> None:
 
 
 def test_a_page_without_rows_has_every_condition_and_published_number() -> None:
-    text = "\n".join(lines_of("page", numbers_of()))
+    text = "\n\n".join(blocks("page", numbers_of()))
     for section in plan().sections:
         assert f"### {section.title}\n" in text
         for line in section.lines:
@@ -343,7 +341,7 @@ def test_disturbed_and_failed_repeats_are_marked_and_named() -> None:
     line = line_of("Table I:", "50 ms", "Rate (kbit/s)")
     assert number_of(line, numbers, LIVE) == "1000 †‡"
     assert number_of(line_of("Table I:", "100 ms", "Rate (kbit/s)"), numbers, LIVE) == "failed 1 of 1"
-    text = "\n".join(lines_of("page", numbers))
+    text = "\n\n".join(blocks("page", numbers))
     assert "0 undisturbed, 1 disturbed by the machine in each of 3 tries, 2 failed" in text
     assert f"`{LATENCY}`, repeat 0: disturbed in 1 tries: {late}" in text
     assert f"`{LATENCY}`, repeat 1: failed: {died}" in text
@@ -397,7 +395,7 @@ def test_the_backends_are_compared_over_all_conditions() -> None:
         for campaign, value in ((LIVE, live), (SIM, simulated)):
             values = rates(value, value, "rate_kbps") | rates(100, 100, "rtt_ms")
             records.append(record(f"singh2013/{name}", campaign, 0, values))
-    text = list(agreement_lines(numbers_of(*records)))
+    text = "\n".join(agreement.section(numbers_of(*records))).splitlines()
     assert "| mean rate | 2 | 30.0 % | −20.0 % | 1 |" in text
     assert "| round trip | 2 | 0.0 % | 0.0 % | 0 |" in text
     far = "| `singh2013/latency-100ms` | mean rate | 500 kbit/s | 1000 kbit/s | −50.0 % | – and – ms |"
@@ -415,7 +413,7 @@ def test_differences_of_fairness_are_judged() -> None:
         record(f"singh2013/calls-{calls}", campaign, 0, rates(1, 1, "rate_kbps") | {("", "fairness"): value})
         for calls, campaign, value in ((2, LIVE, 0.98), (2, SIM, 0.94), (3, LIVE, 0.98), (3, SIM, 0.9))
     ]
-    text = list(agreement_lines(numbers_of(*records)))
+    text = "\n".join(agreement.section(numbers_of(*records))).splitlines()
     assert "Differences within 0.05: 1 of 2." in text
     assert not any(line.startswith("| TCP's share") for line in text)
 
@@ -436,7 +434,7 @@ def test_costs_are_grouped_by_topology() -> None:
         record(LATENCY, LIVE, 1, {}, outcome="failed", reason="died"),
         record("singh2013/mesh-3", LIVE, 0, values | {("", "not_connected"): 1.0, ("", "connections"): 3.0}),
     )
-    text = list(cost_lines(numbers, "setup"))
+    text = "\n".join(costs.section(numbers, "setup")).splitlines()
     assert "| two over a relay | 2 | – | – | – | – | 600 (690) |" in text
     assert "| two over a relay | 2 | 1 | 1 | 0 |" in text
     assert "| mesh of three | 1 | 0 | 3 | 1 |" in text
@@ -460,11 +458,11 @@ def test_topologies_have_names(name: str, expected: str) -> None:
 
 
 def test_an_estimate_without_spread_is_a_value_alone_and_no_interval_is_negative() -> None:
-    assert Estimate(()).words == spread([]) == "–"
-    assert isnan(Estimate(()).mean)
-    assert Estimate((1702.0,)).words == "1702"
-    assert Estimate((0.0, 0.0, 0.0)).words == "0"
-    low, high = Estimate((1.0, 2.0, 30.0)).ends
+    assert RepeatsMean(()).words == spread([]) == "–"
+    assert isnan(RepeatsMean(()).mean)
+    assert RepeatsMean((1702.0,)).words == "1702"
+    assert RepeatsMean((0.0, 0.0, 0.0)).words == "0"
+    low, high = RepeatsMean((1.0, 2.0, 30.0)).ends
     assert (low, high > 30) == (0.0, True)  # no rate is negative
 
 
@@ -477,10 +475,10 @@ def test_the_page_is_made_of_the_rows_that_simulations_left(tmp_path: Path) -> N
     )
     short = read_plan(["singh2013"], file)
     rows = RowFile(tmp_path / "data" / "rows.csv")
-    then, sim = campaigns(short, How(rows, tmp_path / "runs"), live=False)
+    then, sim = campaigns(short, rows, tmp_path / "runs")
     assert [then.name, sim.name] == [THEN, SIM]
     assert replace(sim, jobs=1).run().outcomes == {"finished": 3}
-    numbers = Numbers(short, rows.read())
+    numbers = CampaignNumbers(short, rows.read())
     page = tmp_path / "page.md"
     write_page(page, numbers)
     line = short.sections[0].lines[0]
@@ -490,7 +488,7 @@ def test_the_page_is_made_of_the_rows_that_simulations_left(tmp_path: Path) -> N
     assert f"| {estimate.words} | {NOT_RUN} |" in page.read_text()
     assert (tmp_path / "page-singh2013-table-i.svg").is_file()
     first = page.read_bytes()
-    write_page(page, Numbers(short, RowFile(rows.path).read()))
+    write_page(page, CampaignNumbers(short, RowFile(rows.path).read()))
     assert page.read_bytes() == first
 
 
@@ -504,15 +502,28 @@ def test_rows_of_a_scenario_that_has_changed_do_not_count() -> None:
 
 
 def test_the_page_alone_runs_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(reproducing_today, "campaigns", None)
+    monkeypatch.setattr(reproducing, "campaigns", None)
     page = tmp_path / "page.md"
-    request = TodayRequest(["iqbal"], None, None, tmp_path, page, False, False, False, False)
-    assert run_today(request) == 0
+
+    def made() -> int:
+        return reproducing.run_today(
+            ["iqbal"],
+            tmp_path,
+            page,
+            repeats=None,
+            jobs=None,
+            run_live=False,
+            simulate=False,
+            retry_failed=False,
+            as_json=False,
+        )
+
+    assert made() == 0
     assert "Razib Iqbal" in page.read_text()
     assert "Varun Singh" not in page.read_text()
     one = Record(Key(LATENCY, LIVE, 0), 1, "finished", digest=digest_of(plan().today[LATENCY].scenario))
     RowFile(tmp_path / "data" / "page.csv").write([one])
-    run_today(request)
+    made()
     assert "Varun Singh" in page.read_text()
 
 
@@ -535,8 +546,8 @@ def test_the_same_flows_are_measured_as_in_the_published_rows(
     name: str, campaign: str, tmp_path: Path
 ) -> None:
     """Legs to a server and cross traffic are no media."""
-    how = How(RowFile(tmp_path / "rows.csv"), tmp_path)
-    [one] = [found for found in campaigns(plan(), how, live=False) if found.name == campaign]
+    made = campaigns(plan(), RowFile(tmp_path / "rows.csv"), tmp_path)
+    [one] = [found for found in made if found.name == campaign]
     condition = one.conditions[name]
     trace = SimBackend().simulate(condition.scenario, seed=condition.scenario.seed_of(0), repeat=0)
     found = measured(trace, condition.settings.measures or ())

@@ -13,10 +13,10 @@ from rtclab.report.drawing import Line
 from rtclab.scenario import Scenario
 from rtclab_papers.campaigns import Key, Record
 from rtclab_papers.reproduce import NAMES
-from rtclab_papers.reproduce.today import series
-from rtclab_papers.reproduce.today.conditions import read_plan
-from rtclab_papers.reproduce.today.run import LIVE, THEN
-from rtclab_papers.reproduce.today.series import Curve
+from rtclab_papers.reproduce.then_and_now import series
+from rtclab_papers.reproduce.then_and_now.campaigns import LIVE, THEN
+from rtclab_papers.reproduce.then_and_now.conditions import read_plan
+from rtclab_papers.reproduce.then_and_now.series import Curve
 
 NAME = "singh2013 2"
 SCENARIOS = ("unconstrained", "latency-50ms", "latency-100ms", "latency-200ms", "latency-500ms")
@@ -54,7 +54,7 @@ def test_curves_are_read_as_they_were_written(tmp_path: Path) -> None:
     assert file == tmp_path / "data" / "page-series.csv"
     assert series.read(file) == []
     written = curves([1.0, np.nan, 3000.0])
-    series._write(file, written)
+    series.write(file, written)
     for one, other in zip(written, series.read(file), strict=True):
         assert one.key == other.key
         assert (one.length_s, one.repeats) == (other.length_s, other.repeats)
@@ -125,3 +125,10 @@ def line_of(mark: object) -> Line:
 @pytest.mark.parametrize("values", [np.array([]), np.array([np.nan])])
 def test_a_call_without_samples_has_no_values(values: Array) -> None:
     assert np.isnan(series.means([Samples(np.zeros(values.size), values)], 10)).all()
+
+
+def test_published_curves_stay_the_same_when_they_are_written_again(tmp_path: Path) -> None:
+    published = series.file_of(Path(__file__).parents[2] / "docs" / "then-and-now.md")
+    again = tmp_path / published.name
+    series.write(again, series.read(published))
+    assert again.read_bytes() == published.read_bytes()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from pathlib import Path
 from types import SimpleNamespace
 from typing import cast
@@ -13,8 +14,9 @@ from stub_backend import StubBackend
 from rtclab.experiment import Experiment
 from rtclab.scenario import Scenario
 from rtclab.trace import Machine, Run
-from rtclab_papers import validate
-from rtclab_papers.validate import NOTES, Pair, notes_of, page, tcp, write_validation
+from rtclab_papers.markdown import NOTES, notes_of
+from rtclab_papers.validate import sim_vs_live, tcp
+from rtclab_papers.validate.sim_vs_live import ScenarioPair, page, run_pairs
 from rtclab_papers.validate.twin_page import introduction
 
 DOCS = Path(__file__).parents[2] / "docs"
@@ -39,7 +41,7 @@ def compared(metric: str, live: float | None, sim: float | None) -> dict[str, ob
 def page_of(tmp_path: Path, *rows: dict[str, object]) -> list[str]:
     scenario = Scenario.load("sim-vs-live/1mbit", ["duration=2 s"])
     run = Experiment([scenario], backend=StubBackend()).run(out=tmp_path).run
-    return page([Pair(scenario, run, run, pl.DataFrame(rows))]).splitlines()
+    return "\n".join(page([ScenarioPair(scenario, run, run, pl.DataFrame(rows))])).splitlines()
 
 
 def test_a_rate_is_within_bounds_up_to_15_per_cent_and_not_beyond(tmp_path: Path) -> None:
@@ -69,23 +71,23 @@ def test_a_page_says_how_many_repeats_finished(tmp_path: Path) -> None:
     [
         ("sim-vs-live.md", page([])),
         ("tcp-vs-kernel.md", tcp.page([], tcp.DURATION_S)),
-        ("twin.md", "\n".join(introduction())),
+        ("twin.md", introduction()),
     ],
 )
-def test_the_page_in_docs_begins_as_its_command_writes_it(file: str, introduction: str) -> None:
-    assert (DOCS / file).read_text().startswith(introduction.rstrip())
+def test_the_page_in_docs_begins_as_its_command_writes_it(file: str, introduction: Iterable[str]) -> None:
+    assert (DOCS / file).read_text().startswith("\n\n".join(introduction))
 
 
 def test_each_scenario_is_followed_by_its_result(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     rows = [compared("receiving_rate", 800.0, 679.0), compared("rtt", None, 100.0)]
 
-    def run_pair(scenario: Scenario, *_: object) -> Pair:
+    def run_pair(scenario: Scenario, *_: object) -> ScenarioPair:
         run = Experiment([scenario], repeats=1, backend=StubBackend()).run(out=tmp_path).run
-        return Pair(scenario, run, run, pl.DataFrame(rows))
+        return ScenarioPair(scenario, run, run, pl.DataFrame(rows))
 
-    monkeypatch.setattr(validate, "_run_pair", run_pair)
+    monkeypatch.setattr(sim_vs_live, "_run_pair", run_pair)
     said: list[str] = []
-    pairs = write_validation(tmp_path / "p.md", runs=tmp_path, repeats=1, keep_live=True, say=said.append)
+    pairs = [*run_pairs(tmp_path, repeats=1, keep_live=True, say=said.append)]
     rate = "  receiving_rate (kbit/s), alice->bob: live 800 [798.5, 801.5], simulated 679, -15.1 %"
     one = [f"{rate}; within bound: no (15 %)", "  rtt (kbit/s), alice->bob: not measured"]
     assert len(said) == 3 * len(pairs) > 3
@@ -100,10 +102,10 @@ def test_only_a_live_run_of_the_scenario_as_it_is_now_is_kept(tmp_path: Path) ->
         Experiment([one], backend=backend).run(out=tmp_path).name
         for one in (call, Scenario.load(call, {"title": "Another"}), Scenario.load(call, {"duration": "3 s"}))
     ]
-    kept = validate._newest_live(call, tmp_path)
+    kept = sim_vs_live._newest_live(call, tmp_path)
     assert kept is not None
     assert kept.name == runs[1]
-    assert validate._newest_live(Scenario.load(call, {"seed": 2}), tmp_path) is None
+    assert sim_vs_live._newest_live(Scenario.load(call, {"seed": 2}), tmp_path) is None
 
 
 def test_notes_below_the_line_are_kept_in_the_next_page(tmp_path: Path) -> None:
@@ -123,5 +125,5 @@ def test_the_machine_has_the_version_of_its_kernel_but_no_name_of_a_build(tmp_pa
         return cast(Run, fake)
 
     said = "Machine: 2 cores, x86, Linux 6.18; rtclab 0.1.0, browser Chromium 156.0.8078.79."
-    assert validate._machine(run("6.18.44-mine", "Chromium 156.0.8078.79 built on Debian 12")) == said
-    assert validate._machine(run("6.18", "Chromium 156.0.8078.79")) == said
+    assert sim_vs_live._machine(run("6.18.44-mine", "Chromium 156.0.8078.79 built on Debian 12")) == said
+    assert sim_vs_live._machine(run("6.18", "Chromium 156.0.8078.79")) == said

@@ -14,7 +14,8 @@ from rtclab.arenas.findings import FEWEST_CASES, rankings, recommendations
 from rtclab.arenas.values import CRITERIA, Values
 from rtclab.errors import BadInput
 from rtclab.metrics.statistics import means_of_known
-from rtclab_papers.validate import NOTES, arena
+from rtclab_papers.markdown import NOTES
+from rtclab_papers.validate import arena
 
 DOCS = Path(__file__).parents[2] / "docs"
 PAGE, ROWS = DOCS / "arena.md", DOCS / "data" / "arena.csv"
@@ -83,7 +84,7 @@ def test_an_intervals_ends_are_around_its_mean(found: dict[str, Values]) -> None
 
 
 def test_a_missing_file_is_named(tmp_path: Path) -> None:
-    with pytest.raises(BadInput, match="validate --arena"):
+    with pytest.raises(BadInput, match="validate arena"):
         arena.read(tmp_path / "arena.csv")
 
 

@@ -12,16 +12,18 @@ from rtclab.backend import backend
 from rtclab.backend.live import check_participant
 from rtclab.cli import main
 from rtclab.errors import BackendUnavailable
+from rtclab.metrics import prediction_range
 from rtclab.scenario import Scenario
 from rtclab.scenario.path import Jitter
-from rtclab_papers.validate.conditions import Condition
-from rtclab_papers.validate.kept import Kept, write_kept
-from rtclab_papers.validate.kinds import GROUPS, conditions, draw
-from rtclab_papers.validate.outcomes import SIMULATED_REPEATS, Live, Simulated, expected
-from rtclab_papers.validate.sections import chosen
+from rtclab_papers.csv_files import beside
+from rtclab_papers.validate.conditions import CallCondition
+from rtclab_papers.validate.kinds import GROUPS, draw, known_conditions
+from rtclab_papers.validate.outcome_files import write_outcomes
+from rtclab_papers.validate.outcomes import SIMULATED_REPEATS, ConditionOutcome, Live, Simulated
 from rtclab_papers.validate.twin import stored
+from rtclab_papers.validate.twin_page import write_twin
 
-ALL = conditions()
+ALL = known_conditions()
 HALVES = {group: [one for one in ALL if one.group == group] for group in GROUPS}
 
 
@@ -94,7 +96,7 @@ def test_each_half_has_every_kind(kind: str, half: str) -> None:
 
 
 @pytest.mark.parametrize("one", ALL, ids=lambda one: one.name)
-def test_both_backends_can_run_every_condition(one: Condition) -> None:
+def test_both_backends_can_run_every_condition(one: CallCondition) -> None:
     """A machine without browsers, iperf3 or a TURN server still says whether live calls know the fields."""
     backend("sim").check(one.scenario)
     for name in one.scenario.participants:
@@ -104,7 +106,7 @@ def test_both_backends_can_run_every_condition(one: Condition) -> None:
 
 
 @pytest.mark.parametrize("one", ALL, ids=lambda one: one.name)
-def test_packets_overtake_each_other_where_the_words_say_so(one: Condition) -> None:
+def test_packets_overtake_each_other_where_the_words_say_so(one: CallCondition) -> None:
     """Both backends read the network in this form."""
     paths: list[dict[str, dict[str, object] | None]] = one.scenario.network()["paths"]  # type: ignore[assignment]
     reordered = [path["jitter"]["reorder"] for path in paths if path["jitter"] is not None]
@@ -116,36 +118,41 @@ def test_beside_tcp_no_uplink_loses_packets_on_the_wire() -> None:
     assert [one.name for one in ALL if one.loses]
 
 
-def kept(one: Condition, live: float, *, disturbed: str = "") -> Kept:
-    """The rows of a condition with this live rate, of which 110 kbit/s were simulated."""
+def outcome(one: CallCondition, live: float) -> ConditionOutcome:
+    """A condition with this live rate, of which 110 kbit/s were simulated."""
     rate = ("receiving_rate", "alice->bob")
-    calls = Live(1, 1, {rate: [live]}, tries=3 if disturbed else 1, disturbed=disturbed)
-    return Kept(one.words, one.group, calls, Simulated(39, 39, {rate: expected([110.0] * 39)}))
+    return ConditionOutcome(
+        one, Live(1, 1, {rate: [live]}), Simulated(39, 39, {rate: prediction_range([110.0] * 39)})
+    )
 
 
 def test_the_section_has_both_halves_and_all_conditions_and_appears_with_the_first_row(
     tmp_path: Path,
 ) -> None:
-    rows = tmp_path / "twin-kinds.csv"
-    assert [*chosen(tmp_path, "twin")] == []
-    write_kept(rows, {ALL[0].name: kept(ALL[0], 100)})
-    assert "| metric | odd seeds: n | error | ≤ 10 | coverage |" in chosen(tmp_path, "twin")
+    rows = tmp_path / "twin.csv"
 
-    write_kept(rows, {one.name: kept(one, 100) for one in ALL})
-    lines = [*chosen(tmp_path, "twin")]
-    assert lines[0] == "## Kinds of calls"
+    def lines() -> list[str]:
+        write_twin(tmp_path / "twin.md", [], rows)
+        return (tmp_path / "twin.md").read_text().splitlines()
+
+    assert "## Kinds of calls" not in lines()
+    write_outcomes(beside(rows, "kinds"), [outcome(ALL[0], 100)])
+    assert "| metric | odd seeds: n | error | ≤ 10 | coverage |" in lines()
+
+    write_outcomes(beside(rows, "kinds"), [outcome(one, 100) for one in ALL])
+    assert "## Kinds of calls" in lines()
     columns = "n | error | ≤ 10 | coverage"
-    assert f"| metric | even seeds (held out): {columns} | odd seeds: {columns} |" in lines
+    assert f"| metric | even seeds (held out): {columns} | odd seeds: {columns} |" in lines()
     cells = "15\u00a0(15) | 10.0 | 100 | 0.0"
-    assert f"| Receiving rate | {cells} | {cells} |" in lines
-    assert all(f"| {one.name} | {GROUPS[one.group]} | {one.words} |" in lines for one in ALL)
-    assert all(f"| {one.name} | 1 | 10.0 % |" in lines for one in ALL)
+    assert f"| Receiving rate | {cells} | {cells} |" in lines()
+    assert all(f"| {one.name} | {GROUPS[one.group]} | {one.words} |" in lines() for one in ALL)
+    assert all(f"| {one.name} | 1 | 10.0 % |" in lines() for one in ALL)
 
 
 def test_the_command_makes_the_page_of_what_is_kept(tmp_path: Path) -> None:
     """Nothing is kept in the first place. The live call is in the rows then; one of it is simulated."""
     page, rows = tmp_path / "twin.md", tmp_path / "data" / "twin-kinds.csv"
-    command = ["validate", "--kinds", "--keep-live", "--page", str(page), "--out", str(tmp_path / "runs")]
+    command = ["validate", "kinds", "--keep-live", "--page", str(page), "--out", str(tmp_path / "runs")]
 
     def run() -> None:
         with pytest.raises(SystemExit, match="0"):
@@ -153,7 +160,7 @@ def test_the_command_makes_the_page_of_what_is_kept(tmp_path: Path) -> None:
 
     run()
     assert "Kinds of calls" not in page.read_text()
-    write_kept(rows, {"kind-13": kept(draw(13), 100)})
+    write_outcomes(rows, [outcome(draw(13), 100)])
     run()
     text = page.read_text()
     assert "## Kinds of calls" in text

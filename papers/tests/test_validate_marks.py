@@ -8,9 +8,10 @@ from pathlib import Path
 import pytest
 from test_validate_outcomes import FLOWS
 
+from rtclab.metrics import PredictionRange
 from rtclab_papers.validate import marks
 from rtclab_papers.validate.marks_page import AIMED, AIMS, SHOWN, write_marks
-from rtclab_papers.validate.outcomes import COMPARED, Expected, Live, Outcome, Simulated
+from rtclab_papers.validate.outcomes import COMPARED, ConditionOutcome, Live, Simulated
 
 
 def test_a_seed_always_gives_the_same_condition_and_another_seed_another() -> None:
@@ -38,11 +39,11 @@ def test_every_condition_has_a_control_and_queues_as_its_words_say() -> None:
         assert (condition.group == marks.GOOG_CC) == (control == "goog-cc")
 
 
-def outcome(name: str, group: str, live: float, simulated: float, metric: str) -> Outcome:
+def outcome(name: str, group: str, live: float, simulated: float, metric: str) -> ConditionOutcome:
     condition = marks.draw(int(name))
     assert condition.group == group
-    said = {(metric, flow): Expected(simulated, simulated - 1, simulated + 1, 39) for flow in FLOWS}
-    return Outcome(
+    said = {(metric, flow): PredictionRange(simulated, simulated - 1, simulated + 1, 39) for flow in FLOWS}
+    return ConditionOutcome(
         condition,
         Live(1, 1, {(metric, flow): [live] for flow in FLOWS}),
         Simulated(39, 39, said),

@@ -15,21 +15,21 @@ from rtclab.metrics import METRICS
 from rtclab.scenario.path import PathSpec
 from rtclab.scenario.units import Bitrate
 from rtclab_papers.validate import meetings
-from rtclab_papers.validate.conditions import Condition
+from rtclab_papers.validate.conditions import CallCondition
 from rtclab_papers.validate.meetings import (
     PEOPLE,
     SERVER,
     SIZES,
     TOPOLOGIES,
     WORSE,
-    conditions,
     introduction,
+    known_conditions,
     meeting,
 )
 from rtclab_papers.validate.twin import outcomes
 
 
-def names(condition: Condition) -> set[str]:
+def names(condition: CallCondition) -> set[str]:
     """The names of the flows."""
     return {flow.name for flow in condition.scenario.flows()}
 
@@ -46,8 +46,8 @@ def rate(path: PathSpec) -> int:
 
 
 def test_there_are_three_and_four_people_in_each_topology() -> None:
-    assert len({one.name for one in conditions()}) == len(SIZES) * len(TOPOLOGIES) == 6
-    assert {one.group for one in conditions()} == {"meetings"}
+    assert len({one.name for one in known_conditions()}) == len(SIZES) * len(TOPOLOGIES) == 6
+    assert {one.group for one in known_conditions()} == {"meetings"}
 
 
 @pytest.mark.parametrize("people", SIZES)
@@ -64,8 +64,8 @@ def test_over_an_sfu_the_flows_to_and_from_the_server_come_in_addition(people: i
     assert condition.scenario.servers[SERVER].kind == kind
 
 
-@pytest.mark.parametrize("condition", conditions(), ids=lambda condition: condition.name)
-def test_only_the_worse_uplink_is_narrower_than_the_streams_on_it(condition: Condition) -> None:
+@pytest.mark.parametrize("condition", known_conditions(), ids=lambda condition: condition.name)
+def test_only_the_worse_uplink_is_narrower_than_the_streams_on_it(condition: CallCondition) -> None:
     scenario = condition.scenario
     others = len(scenario.participants) - 1
     assert scenario.video is not None
@@ -78,7 +78,7 @@ def test_only_the_worse_uplink_is_narrower_than_the_streams_on_it(condition: Con
         assert rate(link.down) > others * stream
 
 
-def shortened(condition: Condition) -> Condition:
+def shortened(condition: CallCondition) -> CallCondition:
     """The condition with a call of eight seconds."""
     data = condition.scenario.model_dump(mode="json", by_alias=True, exclude_none=True)
     scenario = type(condition.scenario).read(data | {"duration": "8 s"}, condition.name)

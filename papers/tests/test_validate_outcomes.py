@@ -12,37 +12,43 @@ import numpy as np
 import pytest
 
 from rtclab.errors import BadInput
-from rtclab.experiment import Condition as Repeats
-from rtclab.experiment import Experiment
-from rtclab.metrics import METRICS
+from rtclab.experiment import Condition, Experiment
+from rtclab.metrics import METRICS, PredictionRange, prediction_range
 from rtclab.metrics.registry import EXACT, OF_MODEL, UNKNOWN, Scope, Sources, sources
 from rtclab.scenario import Scenario
-from rtclab_papers.validate import twin
-from rtclab_papers.validate.chance import Chance, chance_file, chances, read_chances, write_chances
-from rtclab_papers.validate.conditions import GROUPS, Condition, draw
-from rtclab_papers.validate.kept import Kept, read_kept, write_kept
+from rtclab_papers.csv_files import beside
+from rtclab_papers.validate import kinds, marks, meetings, recorded, twin
+from rtclab_papers.validate.conditions import GROUPS, CallCondition, draw
+from rtclab_papers.validate.outcome_files import (
+    names_in,
+    read_chances,
+    read_outcomes,
+    write_chances,
+    write_outcomes,
+)
 from rtclab_papers.validate.outcomes import (
     COMPARED,
     FIRST,
     NOT_COMPARED,
     SIMULATED_REPEATS,
-    Expected,
+    ConditionOutcome,
+    ErrorByChance,
     Live,
-    Outcome,
     Simulated,
     compared,
     counted,
     errors_by_chance,
-    expected,
     live_of,
+    median_errors_by_chance,
     not_compared,
 )
-from rtclab_papers.validate.tables import GOALS, goal_words, metric_words, score, table
-from rtclab_papers.validate.twin import simulate
+from rtclab_papers.validate.scores import GOALS, goal_words, metric_words, score, score_table
+from rtclab_papers.validate.twin import simulate, stored
 from rtclab_papers.validate.twin_page import errors, figures, known_on_one_side, write_twin
 from rtclab_papers.validate.twin_plots import drawings, steps, ticks
 
 FLOWS = ("alice->bob", "bob->alice")
+DATA = Path(__file__).parents[2] / "docs" / "data"
 
 
 def outcome(
@@ -54,78 +60,33 @@ def outcome(
     slack: float = 10,
     live_connected: bool = True,
     connected: int = 39,
-    condition: Condition | None = None,
-) -> Outcome:
+    condition: CallCondition | None = None,
+) -> ConditionOutcome:
     """The outcome of a condition in which one metric of one direction is known."""
     key = (metric, FLOWS[0])
-    said = Expected(simulated, simulated - slack, simulated + slack, 39)
-    return Outcome(
+    said = PredictionRange(simulated, simulated - slack, simulated + slack, 39)
+    return ConditionOutcome(
         condition or draw(seed),
         Live(1, int(live_connected), {} if math.isnan(live) else {key: [live]}),
         Simulated(39, connected, {key: said}),
     )
 
 
-def test_the_interval_is_the_range_of_the_repeats() -> None:
-    found = expected([3.0, 1.0, 10.0])
-    assert (found.middle, found.low, found.high, found.known) == (3.0, 1.0, 10.0, 3)
-    assert found.level == 0.5
-    assert expected([1.0]).level == 0.0
-    with pytest.raises(ValueError, match="no values"):
-        expected([])
-
-
 def test_thirty_nine_repeats_are_the_fewest_for_95_per_cent() -> None:
-    assert expected([0.0] * SIMULATED_REPEATS).level == pytest.approx(0.95)
-    assert expected([0.0] * (SIMULATED_REPEATS - 1)).level < 0.95
-
-
-@pytest.mark.parametrize("count", [9, 39])
-@pytest.mark.parametrize("shape", ["normal", "lognormal", "cauchy"])
-def test_a_further_repeat_lies_in_the_interval_as_often_as_stated(shape: str, count: int) -> None:
-    """Of 4000 samples, (n - 1) / (n + 1) cover a further value, whatever the distribution; four errors."""
-    source = np.random.default_rng(1)
-    size = (4000, count + 1)
-    samples = {
-        "normal": lambda: source.normal(size=size),
-        "lognormal": lambda: source.lognormal(sigma=2, size=size),
-        "cauchy": lambda: source.standard_cauchy(size=size),
-    }[shape]()
-    found = [expected(list(sample[:-1])) for sample in samples]
-    covered = np.mean([one.low <= last <= one.high for one, last in zip(found, samples[:, -1], strict=True)])
-    level = (count - 1) / (count + 1)
-    assert abs(covered - level) < 4 * math.sqrt(level * (1 - level) / len(samples))
-
-
-def test_equal_values_are_covered_more_often_than_stated() -> None:
-    """Of counts of 0 or 1, only a first 1 or a first 0 lies outside: with p = 0.02 at most 0.98^9 * 0.02."""
-    source = np.random.default_rng(1)
-    samples = source.random(size=(4000, 10)) < 0.02
-    found = [expected(list(sample[:-1])) for sample in samples]
-    outside = np.mean(
-        [not one.low <= last <= one.high for one, last in zip(found, samples[:, -1], strict=True)]
-    )
-    share = 0.98**9 * 0.02
-    assert abs(outside - share) < 4 * math.sqrt(share / 4000)
-    assert outside < 1 - 8 / 10
-
-
-def test_the_interval_is_as_certain_as_there_are_calls_that_know_the_value() -> None:
-    said = expected([10.0 + number for number in range(8)])
-    assert (said.low, said.high, said.known) == (10, 17, 8)
-    assert said.level == pytest.approx(7 / 9)
+    assert prediction_range([0.0] * SIMULATED_REPEATS).level == pytest.approx(0.95)
+    assert prediction_range([0.0] * (SIMULATED_REPEATS - 1)).level < 0.95
 
 
 def test_a_value_that_one_side_lacks_is_not_compared_but_counted() -> None:
     known = outcome(1, 100, 100)
     other = ("receiving_rate", FLOWS[1])
-    lacking = replace(known, simulated=Simulated(39, 39, {other: expected([1.0] * 39)}))
+    lacking = replace(known, simulated=Simulated(39, 39, {other: prediction_range([1.0] * 39)}))
     assert outcome(1, nan, 100.0).pairs == lacking.pairs == ()
     assert known_on_one_side(known) == 0
     assert known_on_one_side(lacking) == 2
     # Half of the simulated calls lack it as well.
     rare = replace(
-        known, simulated=Simulated(39, 39, {**known.simulated.values, other: expected([1.0] * 19)})
+        known, simulated=Simulated(39, 39, {**known.simulated.values, other: prediction_range([1.0] * 19)})
     )
     assert known_on_one_side(rare) == 0
 
@@ -172,15 +133,18 @@ def test_rows_survive_the_file_with_six_digits(tmp_path: Path) -> None:
     file = tmp_path / "data" / "twin.csv"
     values = {("rtt", "a->b"): [123.4567891, 2.0], ("nacks", "b->a"): [0.0], ("fairness", ""): [0.5]}
     live = Live(2, 1, values, 3, "late, twice", "2026-11-23", 5)
-    simulated = Simulated(39, 38, {("rtt", "a->b"): Expected(1.0, 0.5, 1234567.8, 38)})
-    write_kept(file, {"1": Kept("words, more", "odd", live, simulated), "x": Kept("", "even", live)})
-    found = read_kept(file)
+    simulated = Simulated(39, 38, {("rtt", "a->b"): PredictionRange(1.0, 0.5, 1234567.8, 38)})
+    one, other = draw(1), replace(draw(2), name="x")
+    write_outcomes(file, [ConditionOutcome(one, live, simulated), ConditionOutcome(other, Live(1, 1, {}))])
+    found = read_outcomes(file, [one, other, draw(3)])
+    assert [*found] == ["1", "x"]
     assert found["1"].live.values == values | {("rtt", "a->b"): [123.457, 2.0]}
-    assert found["1"].simulated == Simulated(39, 38, {("rtt", "a->b"): Expected(1.0, 0.5, 1234570.0, 38)})
+    rounded = {("rtt", "a->b"): PredictionRange(1.0, 0.5, 1234570.0, 38)}
+    assert found["1"].simulated == Simulated(39, 38, rounded)
     assert found["1"].live == replace(live, values=found["1"].live.values)
-    assert found["x"].simulated is None
-    assert found["x"].outcome(draw(1)) is None
-    assert read_kept(tmp_path / "none.csv") == {}
+    assert found["x"].simulated.calls == 0
+    assert stored([one, other], file) == [found["1"]]
+    assert read_outcomes(tmp_path / "none.csv", [one]) == {}
 
 
 def test_a_score_is_the_median_error_the_share_within_ten_per_cent_and_the_coverage() -> None:
@@ -196,7 +160,7 @@ def test_a_live_zero_counts_for_the_coverage_and_not_for_the_error() -> None:
     assert (found.values, found.errors, found.error, found.coverage) == (2, 1, 0.5, 0.5)
 
 
-def held_out(outcomes: Sequence[Outcome]) -> list[Outcome]:
+def held_out(outcomes: Sequence[ConditionOutcome]) -> list[ConditionOutcome]:
     """The same outcomes as if their seeds were held out."""
     return [replace(one, condition=replace(one.condition, group="151-200")) for one in outcomes]
 
@@ -212,16 +176,16 @@ def held_out(outcomes: Sequence[Outcome]) -> list[Outcome]:
 def test_goals_stand_beside_the_figures_of_the_conditions_that_are_held_out(
     simulated: float, slack: float, cells: str
 ) -> None:
-    lines = list(
-        table(held_out([outcome(1, 100, simulated, slack=slack)]), {"151-200": "new"}, goals="151-200")
-    )
+    lines = score_table(
+        held_out([outcome(1, 100, simulated, slack=slack)]), {"151-200": "new"}, goals="151-200"
+    ).splitlines()
     assert lines[0] == "| metric | new: n | error | ≤ 10 | coverage |"
     assert [line.replace("\u00a0", " ") for line in lines[2:]] == [f"| Receiving rate | 1 (1) | {cells} |"]
 
 
 def test_the_table_has_a_row_per_known_metric_and_columns_per_group_with_conditions() -> None:
     found = [outcome(1, 100, 103), outcome(3, 0, 1, "nacks"), outcome(2, 100, 105)]
-    lines = list(table(found, {"151-200": "new", "odd": "odd", "even": "even"}, goals="151-200"))
+    lines = score_table(found, {"151-200": "new", "odd": "odd", "even": "even"}, goals="151-200").splitlines()
     columns = "n | error | ≤ 10 | coverage"
     assert lines[0] == f"| metric | odd: {columns} | even: {columns} |"
     assert [line.replace("\u00a0", " ") for line in lines[2:]] == [
@@ -259,14 +223,14 @@ def test_every_metric_is_either_compared_or_has_a_reason() -> None:
 
 
 def test_every_compared_metric_has_a_row_and_only_the_new_ones_are_marked() -> None:
-    lines = table([outcome(1, 100, 100, name) for name in COMPARED], {"odd": "odd"})
-    labels = [line.split(" | ")[0].removeprefix("| ") for line in [*lines][2:]]
+    lines = score_table([outcome(1, 100, 100, name) for name in COMPARED], {"odd": "odd"}).splitlines()
+    labels = [line.split(" | ")[0].removeprefix("| ") for line in lines[2:]]
     assert labels == [METRICS[name].label + ("" if name in FIRST else "\u00a0†") for name in COMPARED]
 
 
 def test_the_page_says_which_conditions_alone_know_a_metric_and_what_is_not_compared() -> None:
-    told = [*metric_words([outcome(1, 1, 1), outcome(2, 1, 1), outcome(2, 1, 1, "goodput")], GROUPS)]
-    lines = [line.replace("\u00a0", " ") for line in told if line.startswith("- ")]
+    _, told = metric_words([outcome(1, 1, 1), outcome(2, 1, 1), outcome(2, 1, 1, "goodput")], GROUPS)
+    lines = told.replace("\u00a0", " ").splitlines()
     only = "- Compared only in even seeds of 1 to 100, where alone both sides have values: Goodput †."
     assert lines[0] == only
     assert lines[1].startswith("- No condition here has values of both sides: RTT, ")
@@ -301,24 +265,25 @@ def test_the_error_by_chance_compares_each_repeat_with_the_median_of_the_others(
 
 
 def test_chance_is_the_median_and_the_range_over_the_repeats_of_the_median_error_of_a_group() -> None:
-    def lucky(seed: int, *by_chance: float) -> Outcome:
+    def lucky(seed: int, *by_chance: float) -> ConditionOutcome:
         one = outcome(seed, 100, 100)
-        values = {key: replace(said, by_chance=by_chance) for key, said in one.simulated.values.items()}
-        return replace(one, simulated=replace(one.simulated, values=values))
+        return replace(
+            one, simulated=replace(one.simulated, errors=dict.fromkeys(one.live.values, by_chance))
+        )
 
     # By repeat, the medians of seeds 1, 3 and 5 are 0.3, 0.2 and 0.25.
-    found = chances(
+    found = median_errors_by_chance(
         [lucky(1, 0.1, 0.2, 0.1), lucky(3, 0.3, 0.1, nan), lucky(5, 0.5, 0.9, 0.4), outcome(7, 1, 1)]
     )
-    assert found == {("odd", "receiving_rate"): Chance(0.25, 0.2, 0.3)}
+    assert found == {("odd", "receiving_rate"): ErrorByChance(0.25, 0.2, 0.3)}
 
 
 def test_a_simulation_says_what_chance_makes_of_its_own_repeats(tmp_path: Path) -> None:
     said = simulate([draw(1)], tmp_path, 3)["1"]
-    rate = said.values["receiving_rate", FLOWS[0]]
-    assert len(rate.by_chance) == 3
+    rate = said.errors["receiving_rate", FLOWS[0]]
+    assert len(rate) == 3
     # The repeat in the middle has a smaller error than the farther one of the others.
-    assert 0 < sorted(rate.by_chance)[0] < max(rate.by_chance) < 1
+    assert 0 < min(rate) < max(rate) < 1
 
 
 def test_what_was_simulated_before_a_metric_was_compared_is_simulated_again(
@@ -326,7 +291,7 @@ def test_what_was_simulated_before_a_metric_was_compared_is_simulated_again(
 ) -> None:
     """Packets are recorded if the new metric needs them."""
     scenario = Scenario.load("first-call", ["duration=3 s"])
-    one = Condition("1", "a short call", scenario, "odd")
+    one = CallCondition("1", "a short call", scenario, "odd")
     for names in ("sending_rate",), ("sending_rate", "fairness", "jitter"):
         monkeypatch.setattr(twin, "COMPARED", names)
         values = simulate([one], tmp_path, 2)["1"].values
@@ -335,37 +300,40 @@ def test_what_was_simulated_before_a_metric_was_compared_is_simulated_again(
 
 
 def test_chances_survive_the_file_with_four_digits(tmp_path: Path) -> None:
-    file = chance_file(tmp_path / "twin.csv")
-    assert file.name == "twin-chance.csv"
-    write_chances(file, {("odd", "rtt"): Chance(0.123456, 0.1, 0.2), ("odd", "nacks"): Chance(1.0, 0.0, 2.0)})
+    file = tmp_path / "twin.csv"
+    write_chances(
+        file,
+        {("odd", "rtt"): ErrorByChance(0.123456, 0.1, 0.2), ("odd", "nacks"): ErrorByChance(1.0, 0.0, 2.0)},
+    )
     assert read_chances(file) == {
-        ("odd", "rtt"): Chance(0.1235, 0.1, 0.2),
-        ("odd", "nacks"): Chance(1.0, 0.0, 2.0),
+        ("odd", "rtt"): ErrorByChance(0.1235, 0.1, 0.2),
+        ("odd", "nacks"): ErrorByChance(1.0, 0.0, 2.0),
     }
+    assert beside(file, "chance").is_file()
     assert read_chances(tmp_path / "none.csv") == {}
 
 
 def test_chance_has_a_column_in_the_groups_that_have_some_and_is_told() -> None:
-    known = {("odd", "rtt"): Chance(0.04, 0.01, 0.1)}
+    known = {("odd", "rtt"): ErrorByChance(0.04, 0.01, 0.1)}
     found = [outcome(1, 100, 115, "rtt"), outcome(2, 100, 101, "rtt")]
-    lines = list(table(found, {"odd": "odd", "even": "even"}, chances=known))
+    lines = score_table(found, {"odd": "odd", "even": "even"}, chances=known).splitlines()
     assert lines[0] == (
         "| metric | odd: n | error | chance | ≤ 10 | coverage | even: n | error | ≤ 10 | coverage |"
     )
     assert {line.count("|") for line in lines} == {11}
     assert "| 15.0 | 4.0 [1.0, 10.0] | 0.0 | 0.0 |" in lines[2].replace("\u00a0", " ")
-    told = "\n".join(goal_words(found[:1], "these", chances={"rtt": Chance(0.04, 0.01, 0.1)}))
+    told = goal_words(found[:1], "these", chances={"rtt": ErrorByChance(0.04, 0.01, 0.1)})
     assert "Of 1 median errors, 1 are larger than any of chance (RTT)." in told
     assert "By chance alone, 1 of the 1 median errors miss their goal." in told
 
 
 def test_the_number_of_goals_reached_is_told() -> None:
     found = [outcome(1, 100, 102), outcome(3, 100, 200, "rtt"), outcome(5, 100, 101, "frame_rate")]
-    assert "1 of 2 median errors, 2 of 3 coverages." in list(goal_words(found, "these"))
+    assert "1 of 2 median errors, 2 of 3 coverages." in goal_words(found, "these")
     # Nothing about the probability, because every repeat knows everything.
-    assert len(list(goal_words(found, "these"))) == 2
-    fewer = Simulated(39, 20, {("rtt", FLOWS[0]): Expected(100, 90, 110, 19)})
-    told = "\n".join(goal_words([*found, replace(outcome(7, 100, 100, "rtt"), simulated=fewer)], "these"))
+    assert len(goal_words(found, "these").splitlines()) == 2
+    fewer = Simulated(39, 20, {("rtt", FLOWS[0]): PredictionRange(100, 90, 110, 19)})
+    told = goal_words([*found, replace(outcome(7, 100, 100, "rtt"), simulated=fewer)], "these")
     # The mean of 38/40 and 18/20.
     assert "between 92.5 % and 95.0 %" in told
 
@@ -432,11 +400,11 @@ def test_meetings_are_compared_by_the_same_functions(tmp_path: Path) -> None:
         },
         "meeting",
     )
-    three = Condition("three", "three over an SFU", scenario, "meetings")
+    three = CallCondition("three", "three over an SFU", scenario, "meetings")
     simulated = simulate([three], tmp_path, 3)["three"]
-    second = Experiment({"three": Repeats(scenario, repeats=[1])}).run(out=tmp_path)
+    second = Experiment({"three": Condition(scenario, repeats=[1])}).run(out=tmp_path)
     live = live_of(second)
-    one = Outcome(three, live, simulated)
+    one = ConditionOutcome(three, live, simulated)
     assert (live.connected, simulated.connected) == (1, 3)
     assert {pair.expected.known for pair in one.pairs} == {3}
     rates = [pair for pair in one.pairs if pair.metric == "receiving_rate"]
@@ -451,7 +419,7 @@ def test_meetings_are_compared_by_the_same_functions(tmp_path: Path) -> None:
     assert all(pair.covered for pair in one.pairs)
     # A metric of the whole call has no flow.
     assert [pair.metric for pair in one.pairs if not pair.flow] == ["fairness"]
-    lines = list(errors([one], {"meetings": "meetings"}))
+    lines = "\n".join(errors([one], {"meetings": "meetings"})).splitlines()
     assert "| metric | meetings: n | error | ≤ 10 | coverage |" in lines
     assert drawings([one], {"meetings": "meetings"})[0].axes[0].title == "meetings"
 
@@ -460,9 +428,9 @@ def test_the_page_names_the_worst_with_their_reasons_and_keeps_notes(tmp_path: P
     (tmp_path / "twin-reasons.csv").write_text("name,reason\n5,the queue\n")
     page = tmp_path / "twin.md"
     outcomes = [outcome(seed, 100, 100 + seed) for seed in range(1, 13)]
-    write_twin(page, outcomes, tmp_path)
+    write_twin(page, outcomes, tmp_path / "twin.csv")
     page.write_text(page.read_text() + "\nA note.\n")
-    write_twin(page, outcomes, tmp_path)
+    write_twin(page, outcomes, tmp_path / "twin.csv")
     text = page.read_text()
     assert "+12%" in text
     # The simulated value is too large by its seed, and its interval is 10 below and above it.
@@ -477,16 +445,43 @@ def test_the_page_names_the_worst_with_their_reasons_and_keeps_notes(tmp_path: P
 
 
 def test_a_page_of_no_conditions_can_be_written(tmp_path: Path) -> None:
-    write_twin(tmp_path / "twin.md", [], tmp_path)
+    write_twin(tmp_path / "twin.md", [], tmp_path / "twin.csv")
     text = (tmp_path / "twin.md").read_text()
     assert text.startswith("# The twin")
     assert "![" not in text
     assert not list(tmp_path.glob("*.svg"))
 
 
-def test_a_damaged_file_of_rows_is_an_error(tmp_path: Path) -> None:
+def test_a_damaged_or_missing_file_of_rows_is_an_error(tmp_path: Path) -> None:
     file = tmp_path / "twin.csv"
-    write_kept(file, {"1": Kept("", "odd", Live(1, 1, {}))})
+    write_outcomes(file, [ConditionOutcome(draw(1), Live(1, 1, {}))])
+    beside(file, "values").unlink()
+    with pytest.raises(BadInput, match=r"twin-values\.csv: no such file"):
+        read_outcomes(file, [])
+    write_outcomes(file, [])
     file.write_text("seed,half\n1,odd\n")
     with pytest.raises(BadInput, match=r"twin\.csv: "):
-        read_kept(file)
+        read_outcomes(file, [])
+
+
+KEPT = {
+    "twin": lambda: [draw(int(name)) for name in names_in(DATA / "twin.csv")],
+    "twin-kinds": kinds.known_conditions,
+    "twin-recorded": recorded.known_conditions,
+    "twin-meetings": meetings.known_conditions,
+    "marks": marks.conditions,
+}
+"""The published files of outcomes, with their conditions."""
+
+
+@pytest.mark.parametrize("name", KEPT)
+def test_published_files_stay_the_same_when_their_outcomes_are_written_again(
+    name: str, tmp_path: Path
+) -> None:
+    file, copy = DATA / f"{name}.csv", tmp_path / f"{name}.csv"
+    kept = read_outcomes(file, KEPT[name]())
+    write_outcomes(copy, [*kept.values()])
+    write_chances(copy, read_chances(file))
+    assert len(kept) == len(names_in(file)) > 0
+    for one in (copy, beside(copy, "values"), beside(copy, "chance")):
+        assert one.read_bytes() == (DATA / one.name).read_bytes()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -17,9 +18,10 @@ from rtclab.scenario import Scenario
 from rtclab.scenario.path import CapacitySteps, GilbertElliott, PathSpec
 from rtclab.trace import only_writer
 from rtclab.trace.manifest import SCHEMA
-from rtclab_papers.validate.conditions import GROUPS, Condition, draw
-from rtclab_papers.validate.kept import Kept, read_kept, write_kept
-from rtclab_papers.validate.outcomes import FIRST, Live
+from rtclab_papers.csv_files import read_table
+from rtclab_papers.validate.conditions import GROUPS, CallCondition, draw
+from rtclab_papers.validate.outcome_files import CONDITIONS, names_in, read_outcomes, write_outcomes
+from rtclab_papers.validate.outcomes import FIRST, ConditionOutcome, Live
 from rtclab_papers.validate.twin import outcomes, stored
 
 SEEDS = range(1, 401)
@@ -97,10 +99,10 @@ def test_two_processes_do_not_write_the_same_conditions(tmp_path: Path, place: s
         outcomes([draw(1)], file, folder, run_missing=False, say=print)
 
 
-def short(name: str) -> Condition:
+def short(name: str) -> CallCondition:
     """A condition with a call of three seconds."""
     scenario = Scenario.load("first-call", ["duration=3 s"])
-    return Condition(name, "a short call", scenario, "odd")
+    return CallCondition(name, "a short call", scenario, "odd")
 
 
 def test_a_condition_has_the_values_of_its_live_run_and_of_its_simulated_repeats(tmp_path: Path) -> None:
@@ -109,7 +111,8 @@ def test_a_condition_has_the_values_of_its_live_run_and_of_its_simulated_repeats
     old = Live(
         1, 1, {("rtt", "alice->bob"): [1e6], ("rtt", "bob->alice"): [1e6]}, measured="2020-01-01", schema=3
     )
-    write_kept(file, {"1": Kept(one.words, "odd", old), "2": Kept("unknown since", "even", old)})
+    unknown = replace(one, name="2", words="unknown since", group="even")
+    write_outcomes(file, [ConditionOutcome(one, old), ConditionOutcome(unknown, old)])
 
     [without] = outcomes([one], file, tmp_path / "live", run_missing=False, say=said.append, repeats=3)
     assert [pair.covered for pair in without.pairs] == [False, False]
@@ -126,12 +129,13 @@ def test_a_condition_has_the_values_of_its_live_run_and_of_its_simulated_repeats
     assert len(said) == 2
     assert said[1].startswith("first-call: simulated rate against live: ")
     assert stored([one], file) == [found]
-    assert read_kept(file)["2"].live == old
+    assert read_outcomes(file, [unknown])["2"].live == old
 
 
 def test_the_kept_live_values_are_of_the_metrics_that_were_compared_first() -> None:
     data = Path(__file__).parents[2] / "docs" / "data"
-    kept = read_kept(data / "twin.csv")
+    file = data / "twin.csv"
+    kept = read_outcomes(file, [draw(int(name)) for name in names_in(file)])
     live = {metric for one in kept.values() for metric, _ in one.live.values}
     newer = {"queuing_delay_p50", "queuing_delay_p95", "nacks", "retransmission_share", "fec_share"}
     newer |= {"ce_share", "aqm_drop_share"}
@@ -145,6 +149,7 @@ def test_the_kept_live_values_are_of_the_metrics_that_were_compared_first() -> N
 
 
 def test_the_kept_conditions_are_those_of_their_seeds() -> None:
-    for name, one in read_kept(Path(__file__).parents[2] / "docs" / "data" / "twin.csv").items():
+    rows = read_table(Path(__file__).parents[2] / "docs" / "data" / "twin.csv", CONDITIONS)
+    for name, group, words in rows.select("name", "group", "condition").iter_rows():
         condition = draw(int(name))
-        assert (one.condition, one.group) == (condition.words, condition.group)
+        assert (words, group) == (condition.words, condition.group)

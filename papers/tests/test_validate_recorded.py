@@ -12,7 +12,7 @@ import pytest
 
 from rtclab.errors import BadInput
 from rtclab.scenario.path import CapacityTrace
-from rtclab_papers.commands.validating import validate_chosen_and_show
+from rtclab_papers.commands.validating import compare
 from rtclab_papers.validate import recorded
 from rtclab_papers.validate.recorded import (
     NETWORKS,
@@ -21,19 +21,17 @@ from rtclab_papers.validate.recorded import (
     condition,
     conditions,
     introduction,
+    known_conditions,
     opportunities_of,
     rates_kbps,
-    without_recordings,
 )
 
 
 def files(folder: Path, network: Network, up: str, down: str) -> Network:
     """A network in Mahimahi's format, whose files have the given texts."""
-    found = []
     for file, text in ((network.up, up), (network.down, down)):
-        (folder / file.name).write_text(text)
-        found.append(replace(file, sha256=hashlib.sha256(text.encode()).hexdigest()))
-    return replace(network, up=found[0], down=found[1])
+        (folder / file).write_text(text)
+    return replace(network, sha256=tuple(hashlib.sha256(text.encode()).hexdigest() for text in (up, down)))
 
 
 def test_alice_has_the_recordings_in_their_directions_and_bob_a_good_link(tmp_path: Path) -> None:
@@ -66,10 +64,10 @@ def test_only_the_first_minute_of_a_recording_is_used(tmp_path: Path) -> None:
 
 def test_networks_without_files_are_left_out_with_a_sentence_each(tmp_path: Path) -> None:
     said: list[str] = []
-    (tmp_path / NETWORKS[0].up.name).write_text("1\n")
+    (tmp_path / NETWORKS[0].up).write_text("1\n")
     assert conditions(tmp_path, said.append) == []
     assert len(said) == len(NETWORKS)
-    source = NETWORKS[0].up.source
+    source = NETWORKS[0].source
     assert said[0] == (
         f"recorded-att-lte-2016: left out. Put ATT-LTE-driving-2016.down from traces/ of "
         f"github.com/ravinet/mahimahi (commit {source.revision[:12]}, GPL-3.0-or-later) into {tmp_path}."
@@ -81,9 +79,7 @@ def test_the_command_names_the_missing_files_and_makes_the_page_of_what_is_kept(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     page = tmp_path / "docs" / "twin.md"
-    validate_chosen_and_show(
-        page, tmp_path, tmp_path, meet=False, draw_kinds=False, keep_live=True, as_json=False
-    )
+    compare("recorded", page, tmp_path, keep_live=True, as_json=False, files=tmp_path)
     told = capsys.readouterr()
     assert told.out == f"{page}\n"
     assert told.err.count("left out. Put ") == len(NETWORKS)
@@ -92,7 +88,7 @@ def test_the_command_names_the_missing_files_and_makes_the_page_of_what_is_kept(
 
 
 def test_what_is_kept_can_be_shown_without_the_files() -> None:
-    shown = without_recordings()
+    shown = known_conditions()
     assert [one.name for one in shown] == [f"recorded-{network.name}" for network in NETWORKS]
     assert all(one.scenario.link_of("alice").up.capacity is None for one in shown)
 
@@ -100,11 +96,11 @@ def test_what_is_kept_can_be_shown_without_the_files() -> None:
 def test_another_file_of_the_same_name_is_refused_with_both_digests(tmp_path: Path) -> None:
     network = NETWORKS[0]
     for file in (network.up, network.down):
-        (tmp_path / file.name).write_text("1\n")
+        (tmp_path / file).write_text("1\n")
     with pytest.raises(BadInput) as caught:
         condition(network, tmp_path)
     assert hashlib.sha256(b"1\n").hexdigest() in str(caught.value)
-    assert network.up.sha256 in str(caught.value)
+    assert network.sha256[0] in str(caught.value)
 
 
 def test_rates_become_opportunities_at_an_even_distance() -> None:
@@ -137,9 +133,9 @@ def test_a_table_in_an_archive_gives_both_directions(tmp_path: Path) -> None:
     packed = io.BytesIO()
     with zipfile.ZipFile(packed, "w") as archive:
         archive.writestr(network.member, TABLE)
-    (tmp_path / network.up.name).write_bytes(packed.getvalue())
-    file = replace(network.up, sha256=hashlib.sha256(packed.getvalue()).hexdigest())
-    link = condition(replace(network, up=file, down=file), tmp_path).scenario.link_of("alice")
+    (tmp_path / network.up).write_bytes(packed.getvalue())
+    digest = hashlib.sha256(packed.getvalue()).hexdigest()
+    link = condition(replace(network, sha256=(digest, digest)), tmp_path).scenario.link_of("alice")
     assert link.up.capacity == link.down.capacity
     assert isinstance(link.up.capacity, CapacityTrace)
     # 900 kbit in all.
@@ -150,7 +146,7 @@ def test_the_page_names_each_file_with_its_repository_and_licence() -> None:
     text = "\n".join(introduction())
     for network in NETWORKS:
         for file in (network.up, network.down):
-            assert f"`{file.name}`" in text
+            assert f"`{file}`" in text
         row = next(line for line in text.splitlines() if line.startswith(f"| recorded-{network.name} |"))
-        source = network.up.source
+        source = network.source
         assert row.endswith(f"| {source.repository}, {source.revision[:12]} | {source.licence} |")

@@ -16,8 +16,6 @@ from rtclab.cli.app import app
 from rtclab.cli.commands import OLD_OPTIONS
 from rtclab.errors import BadInput
 
-COMPLETION = ("--install-completion", "--show-completion")
-
 
 def commands(command: Any, *names: str) -> Iterator[tuple[str, Any]]:
     """All commands below a command, with their names: ``run``, ``scenario from``, those of the papers."""
@@ -34,7 +32,7 @@ OPTIONS = {
     for name, command in commands(typer.main.get_command(app))
     for option in command.params
     if option.param_type_name == "option"
-} - {(name, option) for name in ("reproduce", "validate") for option in COMPLETION}
+}
 """Every option of every command, by its first name."""
 
 EVERYWHERE = {
@@ -102,17 +100,11 @@ OWN = {
     ("scenario from", "--simulations"): "another number of simulations on the page",
     ("reproduce", "--papers"): "the papers are listed",
     ("reproduce", "--every-reading"): "more conditions run",
-    ("validate", "--keep-live"): "no calls are made",
-    ("validate", "--tcp"): "another comparison",
-    ("validate", "--random"): "another comparison",
-    ("validate", "--again"): "another comparison",
-    ("validate", "--recorded"): "another comparison",
-    ("validate", "--meetings"): "another comparison",
-    ("validate", "--kinds"): "another comparison",
-    ("validate", "--marks"): "another comparison",
-    ("validate", "--l4s"): "another comparison",
-    ("validate", "--arena"): "another comparison",
-    ("validate", "--from-calls"): "another comparison",
+    ("validate random", "--half"): "fewer conditions",
+    **{
+        (f"validate {name}", "--keep-live"): "no calls are made"
+        for name in ("scenarios", "random", "again", "recorded", "meetings", "kinds", "marks", "l4s", "arena")
+    },
 }
 """Options of one command that change something without another option."""
 
@@ -135,8 +127,6 @@ REFUSED = {
     ("reproduce", "--keep-live"): ("reproduce all --keep-live", "need --backend live"),
     ("reproduce", "--page-only"): ("reproduce all --page-only", "need --backend live"),
     ("reproduce", "--retry-failed"): ("reproduce all --retry-failed", "need --backend live"),
-    ("validate", "--seed"): ("validate --seed 2", "--seed: expected --random with it"),
-    ("validate", "--half"): ("validate --half odd", "--half: expected --random with it"),
 }
 """Options that mean nothing alone: a command that has one, and what it says."""
 
@@ -162,7 +152,6 @@ TOGETHER = [
     (f"scenario from {LOG} --no-report --simulations 1", "expected neither --page nor --simulations"),
     (f"scenario from {LOG} --no-report --page x.html", "expected neither --page nor --simulations"),
     ("reproduce all --backend live --every-reading", "--every-reading is for --backend sim"),
-    ("validate --tcp --marks", "expected one of them"),
 ]
 """Options that contradict each other, and what the command says."""
 

@@ -171,7 +171,12 @@ OF_NEITHER = {
     **dict.fromkeys(("list", "metrics", "doctor", "schema"), "takes no files"),
     **dict.fromkeys(("import", "replay", "monitor"), "reads captures and logs"),
     "link": "runs the user's command",
-    **dict.fromkeys(("reproduce", "validate"), "run the papers' own scenarios"),
+    "reproduce": "runs the papers' own scenarios",
+    **{
+        f"validate {name}": "runs the papers' own scenarios"
+        for name in ("scenarios", "random", "again", "recorded", "meetings", "kinds", "marks", "l4s", "arena")
+    },
+    **dict.fromkeys(("validate tcp", "validate from-calls"), "runs the papers' own scenarios"),
 }
 
 

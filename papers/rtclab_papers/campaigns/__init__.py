@@ -4,7 +4,7 @@ The store of the experiment has everything that a repeat left. The rows are the 
 are made from them where nothing has run, and a repeat that has a current row does not run again.
 """
 
-from rtclab_papers.campaigns.campaign import Campaign, Tally
+from rtclab_papers.campaigns.campaign import LIVE, SIM, Campaign, Tally, run_both
 from rtclab_papers.campaigns.rows import Key, Record, RowFile
 
-__all__ = ["Campaign", "Key", "Record", "RowFile", "Tally"]
+__all__ = ["LIVE", "SIM", "Campaign", "Key", "Record", "RowFile", "Tally", "run_both"]

@@ -11,7 +11,7 @@ from typing import Any
 
 import polars as pl
 
-from rtclab.backend import Backend
+from rtclab.backend import Backend, backend
 from rtclab.errors import OtherSchema, TraceError, UnsupportedScenario
 from rtclab.experiment import (
     MAX_TRIES,
@@ -251,3 +251,43 @@ class Campaign:
 def _repeats(condition: Condition) -> Sequence[int]:
     """The numbers of the repeats of a condition."""
     return condition.settings.repeats or ()
+
+
+LIVE, SIM = "live", "sim"
+
+
+def run_both(
+    conditions: Mapping[str, Mapping[str, Condition]],
+    rows: RowFile,
+    folder: Path,
+    *,
+    run_live: bool,
+    say: Callable[[str], None],
+) -> list[Tally]:
+    """Runs conditions live, one call at a time, and then simulated; the rows of both go into one file.
+
+    Repeats that have rows are not run again, simulated ones only if the code has not changed.
+
+    Args:
+        conditions: the conditions by name, for each backend: ``live`` and ``sim``.
+        rows: the file.
+        folder: directory of the two experiments.
+        run_live: run live calls; otherwise only the simulations.
+        say: called with a line after each live repeat.
+
+    Raises:
+        BackendUnavailable: this machine cannot run live calls.
+        BadInput: another process writes the file or the experiments.
+    """
+
+    def ended(name: str, one: Repeat) -> None:
+        what = f"disturbed {one.disturbed}" if one.disturbed else f"{one.status} {one.reason}"
+        say(f"{name}, repeat {one.repeat}: {what.strip()}")
+
+    tallies = []
+    for side in (LIVE, SIM) if run_live else (SIM,):
+        code = build() if side == SIM else ""
+        own = conditions[side]
+        campaign = Campaign(own, backend(side), rows, folder / side, versions=dict.fromkeys(own, code))
+        tallies.append(campaign.run(ended if side == LIVE else lambda name, one: None))
+    return tallies

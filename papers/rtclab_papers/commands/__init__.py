@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 import typer
+from typer.core import TyperGroup
 
 from rtclab.errors import BadInput
 
-reproduce_app = typer.Typer()
+reproduce_app = typer.Typer(add_completion=False)
 """``rtclab reproduce``."""
-validate_app = typer.Typer()
-"""``rtclab validate``."""
 
 RUNS = Path("runs")
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON, for scripts.")]
+
+
+def say(text: str) -> None:
+    """Prints a line on standard error, for whoever waits."""
+    typer.echo(text, err=True)
 
 
 def complete_paper(incomplete: str) -> list[str]:
@@ -91,157 +95,202 @@ def reproduce(
     ones only if the scenario has.
     The exit status is 1 if a repeat failed.
     """
-    from rtclab_papers.commands.reproducing import ReproduceRequest, run_and_compare, show_papers
+    from rtclab_papers.commands import reproducing
 
     if list_papers:
-        show_papers(as_json=as_json)
+        reproducing.show_papers(as_json=as_json)
         return
     if not papers:
         raise BadInput("no paper given", hint="`rtclab reproduce --papers` lists them; `all` runs all")
     if backend_name == "live":
-        from rtclab_papers.commands.reproducing_today import TodayRequest, run_today
-
         if every_reading:
             raise BadInput("--every-reading is for --backend sim; live calls are of chosen conditions")
-        live = not (keep_live or page_only)
-        request = TodayRequest(papers, repeats, jobs, out, docs, live, not page_only, retry_failed, as_json)
-        raise typer.Exit(run_today(request))
-    if keep_live or page_only or retry_failed:
+        status = reproducing.run_today(
+            papers,
+            out,
+            docs,
+            repeats=repeats,
+            jobs=jobs,
+            run_live=not (keep_live or page_only),
+            simulate=not page_only,
+            retry_failed=retry_failed,
+            as_json=as_json,
+        )
+    elif keep_live or page_only or retry_failed:
         raise BadInput("--keep-live, --page-only and --retry-failed need --backend live")
-    raise typer.Exit(
-        run_and_compare(ReproduceRequest(papers, repeats, jobs, out, docs, as_json, every_reading))
-    )
+    else:
+        status = reproducing.run_and_compare(
+            papers, out, docs, repeats=repeats, jobs=jobs, every_reading=every_reading, as_json=as_json
+        )
+    raise typer.Exit(status)
 
 
-@validate_app.command(epilog="Example: rtclab validate --random 100 --seed 1")
-def validate(
-    page: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="FILE",
-            help="By default in docs/: sim-vs-live.md, tcp-vs-kernel.md, twin.md, marks.md, l4s.md or "
-            "arena.md.",
-        ),
-    ] = None,
-    out: Annotated[Path, typer.Option(metavar="DIR", help="Directory of runs.")] = RUNS,
+# The comparisons of rtclab validate, which was one command with an option for each of them.
+NEW_FORMS = {
+    "--tcp": "tcp",
+    "--random": "random NUMBER",
+    "--seed": "random NUMBER --seed SEED",
+    "--half": "random NUMBER --half odd",
+    "--again": "again SEED …",
+    "--recorded": "recorded DIR",
+    "--meetings": "meetings",
+    "--kinds": "kinds",
+    "--marks": "marks",
+    "--l4s": "l4s",
+    "--arena": "arena",
+    "--from-calls": "from-calls both",
+    "--repeats": "scenarios --repeats NUMBER",
+    "--page": "COMPARISON --page FILE",
+    "--out": "COMPARISON --out DIR",
+    "--keep-live": "COMPARISON --keep-live",
+    "--json": "COMPARISON --json",
+}
+"""By option of the earlier command, what to write now after ``rtclab validate``."""
+
+
+class Comparisons(TyperGroup):
+    """The group of commands, which names the new form of the options that it had as one command."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Refuses options before the name of a comparison."""
+        option = args[0].partition("=")[0] if args else ""
+        if option in NEW_FORMS:
+            raise BadInput(
+                f"{option}: each comparison is a command of its own",
+                hint=f"write `rtclab validate {NEW_FORMS[option]}`",
+            )
+        return super().parse_args(ctx, args)
+
+
+validate_app = typer.Typer(
+    cls=Comparisons,
+    add_completion=False,
+    no_args_is_help=True,
+    help="Compare simulated calls with live ones, and write a page. A comparison is a command.",
+    epilog="Example: rtclab validate random 100 --seed 1",
+)
+"""``rtclab validate``."""
+
+Page = Annotated[
+    Path | None,
+    typer.Option(
+        "--page",
+        metavar="FILE",
+        help="The page; its rows are in data/ beside it. By default below --out, in validate/.",
+    ),
+]
+Out = Annotated[Path, typer.Option("--out", metavar="DIR", help="Directory of runs.")]
+KeepLive = Annotated[
+    bool,
+    typer.Option(
+        "--keep-live", help="Make no calls: use the kept ones, and leave out conditions without one."
+    ),
+]
+
+
+def _compare(
+    name: str, page: Path | None, out: Path, *, keep_live: bool = False, as_json: bool, **options: Any
+) -> None:
+    from rtclab_papers.commands.validating import compare
+
+    compare(name, page, out, keep_live=keep_live, as_json=as_json, **options)
+
+
+@validate_app.command(epilog="Example: rtclab validate scenarios --repeats 3")
+def scenarios(
     repeats: Annotated[
         int | None, typer.Option(min=1, help="Repeats of each scenario, instead of its own number.")
     ] = None,
-    keep_live: Annotated[
-        bool, typer.Option("--keep-live", help="Use the newest live runs of the same scenarios in DIR.")
-    ] = False,
-    tcp: Annotated[
-        bool, typer.Option("--tcp", help="Compare the simulator's TCP with the kernel's instead.")
-    ] = False,
-    random: Annotated[
-        int | None,
-        typer.Option(min=1, metavar="N", help="Compare N random conditions of two people instead."),
-    ] = None,
-    seed: Annotated[
-        int | None,
-        typer.Option(
-            min=0, help="With --random: the seed of the first condition, by default 1; the others follow."
-        ),
-    ] = None,
-    half: Annotated[
-        Literal["odd", "even", "both"] | None,
-        typer.Option(help="With --random: only conditions with odd seeds, or only those with even seeds."),
-    ] = None,
-    again: Annotated[
-        list[int] | None,
-        typer.Option(
-            min=0,
-            metavar="SEED",
-            help="Run the random condition with this seed ten times live and 39 times simulated, and compare "
-            "the distributions. May be given several times.",
-        ),
-    ] = None,
-    recorded: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="DIR",
-            help="Compare calls over recorded cellular networks whose files are in DIR instead.",
-        ),
-    ] = None,
-    meetings: Annotated[
-        bool,
-        typer.Option("--meetings", help="Compare meetings of three and four people instead."),
-    ] = False,
-    kinds: Annotated[
-        bool,
-        typer.Option(
-            "--kinds",
-            help="Compare 30 random kinds of calls instead: one way, sound alone, over a relay, beside TCP, "
-            "and with other pictures, queues and reordering.",
-        ),
-    ] = False,
-    marks: Annotated[
-        bool,
-        typer.Option(
-            "--marks", help="Compare SCReAM and goog-cc behind queues that mark and drop early instead."
-        ),
-    ] = False,
-    l4s: Annotated[
-        bool,
-        typer.Option("--l4s", help="Say what L4S buys a video call, with goog-cc and SCReAM, instead."),
-    ] = False,
-    arena: Annotated[
-        bool,
-        typer.Option(
-            "--arena",
-            help="Compare all built-in congestion controls simulated, and goog-cc and SCReAM live, instead.",
-        ),
-    ] = False,
-    from_calls: Annotated[
-        Literal["tuned-on", "held-out", "both"] | None,
-        typer.Option(
-            "--from-calls",
-            help="Estimate random paths from simulated calls instead: those that estimates were tuned on, "
-            "those that were held out, or both.",
-        ),
-    ] = None,
+    page: Page = None,
+    out: Out = RUNS,
+    keep_live: KeepLive = False,
     as_json: AsJson = False,
 ) -> None:
-    """Run the four comparison scenarios simulated and live, and write a page that compares the results."""
-    chosen = {
-        "--tcp": tcp,
-        "--random": random is not None,
-        "--again": bool(again),
-        "--recorded, --meetings or --kinds": recorded is not None or meetings or kinds,
-        "--marks": marks,
-        "--l4s": l4s,
-        "--arena": arena,
-        "--from-calls": from_calls is not None,
-    }
-    what = [option for option, given in chosen.items() if given]
-    if len(what) > 1:
-        raise BadInput(f"{' and '.join(what)} are different comparisons; expected one of them")
-    if random is None and (seed is not None or half is not None):
-        raise BadInput(f"--{'half' if seed is None else 'seed'}: expected --random with it")
-    if what and repeats is not None:
-        raise BadInput(f"{what[0]} has its own number of repeats, so it does not take --repeats")
-    if keep_live and (tcp or from_calls is not None):
-        raise BadInput(f"{what[0]} makes no calls, so it does not take --keep-live")
-    from rtclab_papers.commands import validating
+    """Compare the four scenarios of sim-vs-live."""
+    _compare("scenarios", page, out, keep_live=keep_live, as_json=as_json, repeats=repeats)
 
-    if from_calls is not None:
-        validating.validate_from_calls_and_show(page, from_calls, as_json=as_json)
-    elif again:
-        validating.validate_again_and_show(page, out, again, keep_live=keep_live, as_json=as_json)
-    elif marks:
-        validating.validate_marks_and_show(page, out, keep_live=keep_live, as_json=as_json)
-    elif arena:
-        validating.validate_arena_and_show(page, out, keep_live=keep_live, as_json=as_json)
-    elif l4s:
-        validating.validate_l4s_and_show(page, out, keep_live=keep_live, as_json=as_json)
-    elif recorded is not None or meetings or kinds:
-        validating.validate_chosen_and_show(
-            page, out, recorded, meet=meetings, draw_kinds=kinds, keep_live=keep_live, as_json=as_json
-        )
-    elif random is not None:
-        first = 1 if seed is None else seed
-        remainders = {"odd": (1,), "even": (0,)}.get(half or "both", (0, 1))
-        seeds = [one for one in range(first, first + random) if one % 2 in remainders]
-        validating.validate_random_and_show(page, out, seeds, keep_live=keep_live, as_json=as_json)
-    else:
-        validating.validate_and_show(page, out, repeats, keep_live=keep_live, tcp=tcp, as_json=as_json)
+
+@validate_app.command(epilog="Example: rtclab validate random 100 --seed 1")
+def random(
+    number: Annotated[int, typer.Argument(min=1, metavar="NUMBER", help="Number of conditions.")],
+    seed: Annotated[
+        int, typer.Option(min=0, help="Seed of the first condition; the others have the next ones.")
+    ] = 1,
+    half: Annotated[
+        Literal["odd", "even", "both"],
+        typer.Option(help="Only conditions with odd seeds, or only those with even seeds."),
+    ] = "both",
+    page: Page = None,
+    out: Out = RUNS,
+    keep_live: KeepLive = False,
+    as_json: AsJson = False,
+) -> None:
+    """Compare random conditions of two people."""
+    remainders = {"odd": (1,), "even": (0,), "both": (0, 1)}[half]
+    seeds = [one for one in range(seed, seed + number) if one % 2 in remainders]
+    _compare("random", page, out, keep_live=keep_live, as_json=as_json, seeds=seeds)
+
+
+@validate_app.command(epilog="Example: rtclab validate again 41 70")
+def again(
+    seeds: Annotated[list[int], typer.Argument(min=0, metavar="SEED …", help="Seeds of conditions.")],
+    page: Page = None,
+    out: Out = RUNS,
+    keep_live: KeepLive = False,
+    as_json: AsJson = False,
+) -> None:
+    """Run random conditions ten times live and 39 times simulated, and compare the distributions."""
+    _compare("again", page, out, keep_live=keep_live, as_json=as_json, seeds=seeds)
+
+
+@validate_app.command(epilog="Example: rtclab validate recorded recordings")
+def recorded(
+    files: Annotated[Path, typer.Argument(metavar="DIR", help="Directory of the recorded networks' files.")],
+    page: Page = None,
+    out: Out = RUNS,
+    keep_live: KeepLive = False,
+    as_json: AsJson = False,
+) -> None:
+    """Compare calls over recorded cellular networks."""
+    _compare("recorded", page, out, keep_live=keep_live, as_json=as_json, files=files)
+
+
+@validate_app.command(epilog="Example: rtclab validate tcp --page docs/tcp-vs-kernel.md")
+def tcp(page: Page = None, as_json: AsJson = False) -> None:
+    """Compare the simulator's TCP with the kernel's."""
+    _compare("tcp", page, RUNS, as_json=as_json)
+
+
+@validate_app.command("from-calls", epilog="Example: rtclab validate from-calls held-out")
+def from_calls(
+    which: Annotated[
+        Literal["tuned-on", "held-out", "both"],
+        typer.Argument(help="The paths that estimates were tuned on, those that were held out, or both."),
+    ],
+    page: Page = None,
+    as_json: AsJson = False,
+) -> None:
+    """Estimate random paths from simulated calls, and print how far they are off."""
+    _compare("from-calls", page, RUNS, as_json=as_json, which=which)
+
+
+def _add(name: str, words: str) -> None:
+    """Adds the command of a comparison without options of its own."""
+
+    def command(
+        page: Page = None, out: Out = RUNS, keep_live: KeepLive = False, as_json: AsJson = False
+    ) -> None:
+        _compare(name, page, out, keep_live=keep_live, as_json=as_json)
+
+    validate_app.command(name, help=words, epilog=f"Example: rtclab validate {name} --keep-live")(command)
+
+
+for _name, _words in {
+    "meetings": "Compare meetings of three and four people.",
+    "kinds": "Compare 30 random kinds of calls: one way, sound alone, over a relay, beside TCP, and with "
+    "other pictures, queues and reordering.",
+    "marks": "Compare SCReAM and goog-cc behind queues that mark and drop early.",
+    "l4s": "Say what L4S buys a video call, with goog-cc and SCReAM.",
+    "arena": "Compare all built-in congestion controls simulated, and goog-cc and SCReAM live.",
+}.items():
+    _add(_name, _words)

@@ -1,46 +1,52 @@
-"""``rtclab reproduce``: runs the conditions of papers and compares our results with theirs."""
+"""``rtclab reproduce``: runs the conditions of papers and compares our results with theirs.
+
+With the backend ``live`` they are run with Chromium 156 of 2026, too, beside the past.
+"""
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict
 from pathlib import Path
 
-import typer
-
 from rtclab.cli import EXIT_FAILED, EXIT_INTERRUPTED, new_table, print_json, print_table, right
+from rtclab.cli import count as number_of
 from rtclab.experiment import Condition
 from rtclab.scenario import shipped
 from rtclab.trace import Repeat
+from rtclab_papers.campaigns import Campaign, RowFile, Tally
+from rtclab_papers.commands import say
 from rtclab_papers.reproduce import EVERY_PAPER, NAMES, condition_of, paper, repeats_of, simulate
 from rtclab_papers.reproduce.comparison import Comparison
 from rtclab_papers.reproduce.measurements import results_path
 from rtclab_papers.reproduce.pages import write_docs, write_pages
 from rtclab_papers.reproduce.paper import Paper
 from rtclab_papers.reproduce.score import scores
+from rtclab_papers.reproduce.then_and_now import series
+from rtclab_papers.reproduce.then_and_now.campaigns import FOLDERS, LIVE, campaigns, current, live_campaign
+from rtclab_papers.reproduce.then_and_now.conditions import read_plan
+from rtclab_papers.reproduce.then_and_now.numbers import CampaignNumbers
+from rtclab_papers.reproduce.then_and_now.page import write_page
 from rtclab_papers.reproduce.variants import split
 
-
-@dataclass(frozen=True)
-class ReproduceRequest:
-    """The options of ``rtclab reproduce``."""
-
-    papers: Sequence[str]
-    repeats: int | None
-    jobs: int | None
-    out: Path
-    docs: Path | None
-    as_json: bool
-    every_reading: bool = False
+PAGE = "then-and-now.md"
+TITLES = {"then": "simulating the past", "sim": "simulating today", "live": "calling live"}
 
 
-def run_and_compare(request: ReproduceRequest) -> int:
+def run_and_compare(
+    wanted: Sequence[str],
+    out: Path,
+    docs: Path | None,
+    *,
+    repeats: int | None,
+    jobs: int | None,
+    every_reading: bool,
+    as_json: bool,
+) -> int:
     """Runs what is not finished, compares and writes the pages; returns the exit status."""
-    names = NAMES if EVERY_PAPER in request.papers else list(dict.fromkeys(request.papers))
-    papers = [paper(name) for name in names]
-    conditions = conditions_of(papers, request.repeats, every_reading=request.every_reading)
-    out = results_path(request.out)
+    papers = _papers(wanted)
+    conditions = conditions_of(papers, repeats, every_reading=every_reading)
+    place = results_path(out)
     failures: dict[tuple[str, str], list[int]] = {}
 
     def ended(scenario: str, outcome: Repeat) -> None:
@@ -49,17 +55,34 @@ def run_and_compare(request: ReproduceRequest) -> int:
             failures.setdefault((scenario, outcome.reason), []).append(outcome.repeat)
 
     try:
-        results = simulate(conditions, out, jobs=request.jobs, ended=ended)
+        results = simulate(conditions, place, jobs=jobs, ended=ended)
     except KeyboardInterrupt:
-        print("finished repeats are kept; run the same command again to continue", file=sys.stderr)
-        return EXIT_INTERRUPTED
+        return _interrupted()
     comparisons = [Comparison(one, results) for one in papers]
-    pages = write_pages(comparisons, out)
-    if request.docs is not None:
-        write_docs(comparisons, request.docs)
-    _show(request, comparisons, pages)
+    pages = write_pages(comparisons, place)
+    if docs is not None:
+        write_docs(comparisons, docs)
+    if as_json:
+        both = zip(comparisons, pages, strict=True)
+        print_json([one.as_dict() | {"report": str(page)} for one, page in both])
+    else:
+        for one, page in zip(comparisons, pages, strict=True):
+            _show_comparison(one)
+            print(f"report: {page}\n")
+        if docs is not None:
+            print(f"page: {docs}")
     _show_failures(failures)
     return EXIT_FAILED if failures else 0
+
+
+def _papers(wanted: Sequence[str]) -> list[Paper]:
+    """The wanted papers, each once."""
+    return [paper(name) for name in (NAMES if EVERY_PAPER in wanted else dict.fromkeys(wanted))]
+
+
+def _interrupted() -> int:
+    say("finished repeats are kept; run the same command again to continue")
+    return EXIT_INTERRUPTED
 
 
 def show_papers(*, as_json: bool) -> None:
@@ -92,19 +115,6 @@ def conditions_of(
     }
 
 
-def _show(request: ReproduceRequest, comparisons: Sequence[Comparison], pages: Sequence[Path]) -> None:
-    if request.as_json:
-        print_json(
-            [one.as_dict() | {"report": str(page)} for one, page in zip(comparisons, pages, strict=True)]
-        )
-        return
-    for one, page in zip(comparisons, pages, strict=True):
-        _show_comparison(one)
-        print(f"report: {page}\n")
-    if request.docs is not None:
-        print(f"page: {request.docs}")
-
-
 def _show_comparison(comparison: Comparison) -> None:
     print(f"{comparison.paper.name}: {comparison.paper.title}")
     table = new_table("measurements", *right("within", "of", "%", "null model"))
@@ -120,4 +130,92 @@ def _show_comparison(comparison: Comparison) -> None:
 
 def _show_failures(failures: Mapping[tuple[str, str], Sequence[int]]) -> None:
     for (scenario, reason), repeats in failures.items():
-        typer.echo(f"{scenario}, repeats {', '.join(map(str, repeats))}: {reason}", err=True)
+        say(f"{scenario}, repeats {', '.join(map(str, repeats))}: {reason}")
+
+
+def run_today(
+    wanted: Sequence[str],
+    out: Path,
+    docs: Path | None,
+    *,
+    repeats: int | None,
+    jobs: int | None,
+    run_live: bool,
+    simulate: bool,
+    retry_failed: bool,
+    as_json: bool,
+) -> int:
+    """Runs what is not finished and writes the page; returns the exit status.
+
+    The page covers all papers that have rows, because one file has the rows of all papers.
+    """
+    names = [one.name for one in _papers(wanted)]
+    folder = results_path(out)
+    page = docs or folder / PAGE
+    rows = RowFile(page.parent / "data" / f"{page.stem}.csv")
+    tallies: dict[str, Tally] = {}
+    try:
+        if simulate:
+            plan = read_plan(names)
+            for campaign in campaigns(plan, rows, folder, jobs=jobs):
+                tallies[campaign.name] = _run(campaign)
+            if run_live:
+                live = live_campaign(plan, rows, folder, repeats=repeats, retry_failed=retry_failed)
+                tallies[live.name] = _run(live)
+            series.renew(series.file_of(page), plan, rows.read(), folder / FOLDERS[LIVE])
+    except KeyboardInterrupt:
+        return _interrupted()
+    known = rows.read()
+    with_rows = {key.condition.partition("/")[0] for key in known}
+    plan = read_plan(name for name in NAMES if name in names or name in with_rows)
+    numbers = CampaignNumbers(plan, current(plan, known))
+    write_page(page, numbers)
+    _show_live(page, numbers, tallies, as_json=as_json)
+    return EXIT_FAILED if any(tally.failed for tally in tallies.values()) else 0
+
+
+def _run(campaign: Campaign) -> Tally:
+    def ended(name: str, one: Repeat) -> None:
+        if what := one.reason or one.disturbed:
+            outcome = {"finished": "disturbed", "failed": "failed"}.get(one.status, "the laboratory failed")
+            say(f"{name}, repeat {one.repeat}: {outcome}: {what}")
+
+    return campaign.run(ended, TITLES[campaign.name])
+
+
+def _show_live(page: Path, numbers: CampaignNumbers, tallies: dict[str, Tally], *, as_json: bool) -> None:
+    if as_json:
+        print_json(
+            {
+                "page": str(page),
+                "runs": {
+                    name: {
+                        "outcomes": dict(tally.outcomes),
+                        "failed": {_words(key): why for key, why in tally.failed.items()},
+                        "disturbed": {_words(key): why for key, why in tally.disturbed.items()},
+                        "unsupported": tally.unsupported,
+                        "outdated": {_words(key): why for key, why in tally.outdated.items()},
+                    }
+                    for name, tally in tallies.items()
+                },
+                "simulated_against_live": [asdict(pair) | {"error": pair.error} for pair in numbers.pairs()],
+            }
+        )
+        return
+    for name, tally in tallies.items():
+        counted = ", ".join(f"{count} {outcome}" for outcome, count in sorted(tally.outcomes.items()))
+        print(f"{TITLES[name]}: {counted or 'nothing'}")
+    if LIVE in tallies:
+        for condition, why in tallies[LIVE].unsupported.items():
+            say(f"{condition}: not run: {why}")
+        if outdated := tallies[LIVE].outdated:
+            count = number_of(len(outdated), "kept call")
+            say(f"{count} of another rtclab cannot be measured again; earlier rows of them stay")
+            say(f"  the first: {next(iter(outdated.values()))}")
+            say("  hint: --retry-failed runs these calls again")
+    print(f"page: {page}")
+
+
+def _words(key: tuple[str, str, int]) -> str:
+    condition, _, repeat = key
+    return f"{condition}, repeat {repeat}"

@@ -1,232 +1,173 @@
-"""``rtclab validate``: compares the simulation with real browsers, or simulated TCP with the kernel's."""
+"""The comparisons of ``rtclab validate``: each runs what is missing, keeps rows, and makes a page of them."""
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Sequence
-from dataclasses import asdict
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
-
-import typer
+from typing import Any
 
 from rtclab.cli import print_json
+from rtclab.processes import cores, process_pool
+from rtclab_papers.commands import say
+from rtclab_papers.csv_files import beside
+from rtclab_papers.markdown import write_page
+from rtclab_papers.validate import again, from_calls, kinds, marks, meetings, recorded, sim_vs_live, tcp
+from rtclab_papers.validate import arena as arenas
+from rtclab_papers.validate import l4s as low_latency
+from rtclab_papers.validate.conditions import GROUPS, CallCondition, draw
+from rtclab_papers.validate.l4s_page import write_l4s
+from rtclab_papers.validate.marks_page import write_marks
+from rtclab_papers.validate.outcome_files import names_in
+from rtclab_papers.validate.outcomes import COMPARED, ConditionOutcome
+from rtclab_papers.validate.scores import score
+from rtclab_papers.validate.twin import outcomes, stored
+from rtclab_papers.validate.twin_page import write_twin
 
-if TYPE_CHECKING:
-    from rtclab_papers.validate.outcomes import Outcome
+Numbers = dict[str, Any]
+"""What a comparison found, as JSON values."""
+PAGES = Path("validate")
+"""Directory of the pages below the directory of runs, if no page is named."""
 
 
-def validate_and_show(
-    out: Path | None, runs: Path, repeats: int | None, *, keep_live: bool, tcp: bool, as_json: bool
+@dataclass(frozen=True)
+class Place:
+    """Where a comparison has its page and its calls.
+
+    Attributes:
+        page: the page. Its rows are in ``data/`` beside it.
+        out: directory of runs.
+        run_live: run live calls that are missing; otherwise conditions without one are left out.
+    """
+
+    page: Path
+    out: Path
+    run_live: bool
+
+    @property
+    def rows(self) -> Path:
+        """The file of the rows of the page."""
+        return self.page.parent / "data" / f"{self.page.stem}.csv"
+
+
+def compare(
+    name: str, page: Path | None, out: Path, *, keep_live: bool, as_json: bool, **options: Any
 ) -> None:
-    """Runs the comparison, writes its page, and prints the path of the page or all numbers as JSON."""
-    if tcp:
-        from rtclab_papers.validate.tcp import DURATION_S, write_tcp_validation
+    """Makes a comparison, and prints the path of its page or its numbers as JSON.
 
-        page = out or Path("docs/tcp-vs-kernel.md")
-        compared = write_tcp_validation(page, duration_s=DURATION_S, say=_say)
-        numbers: list[dict[str, object]] = [asdict(one) for one in compared]
-    else:
-        from rtclab_papers.validate import write_validation
-
-        page = out or Path("docs/sim-vs-live.md")
-        pairs = write_validation(page, runs=runs, repeats=repeats, keep_live=keep_live, say=_say)
-        numbers = [pair.as_dict() for pair in pairs]
+    Args:
+        name: a name of ``COMPARISONS``.
+        page: the page; by default below ``out``.
+        out: directory of runs.
+        keep_live: make no live calls.
+        as_json: print numbers.
+        options: the arguments of the comparison.
+    """
+    made, stem = COMPARISONS[name]
+    place = Place(page or out / PAGES / f"{stem}.md", out, not keep_live)
+    numbers = made(place, **options)
     if as_json:
-        print_json({"page": str(page), "compared": numbers})
+        print_json({"page": str(place.page), **numbers})
     else:
-        print(page)
+        print(numbers.get("tables", place.page))
 
 
-def validate_random_and_show(
-    out: Path | None, runs: Path, seeds: list[int], *, keep_live: bool, as_json: bool
-) -> None:
-    """Compares random conditions, writes their rows and page, and prints the page's path or all as JSON.
-
-    With ``keep_live`` conditions without a live run are left out instead of run.
-    """
-    from rtclab_papers.validate.conditions import draw
-    from rtclab_papers.validate.twin import outcomes
-
-    page = _twin_page(out)
-    conditions = [draw(seed) for seed in seeds]
-    found = outcomes(conditions, _data(page, ""), runs / "twin", run_missing=not keep_live, say=_say)
-    _write_twin(page, found, as_json=as_json)
+def scenarios(place: Place, repeats: int | None) -> Numbers:
+    """The four scenarios of ``sim-vs-live``, simulated and live."""
+    keep_live = not place.run_live
+    pairs = [*sim_vs_live.run_pairs(place.out, repeats=repeats, keep_live=keep_live, say=say)]
+    write_page(place.page, sim_vs_live.page(pairs))
+    return {"compared": [pair.as_dict() for pair in pairs]}
 
 
-def validate_again_and_show(
-    out: Path | None, runs: Path, seeds: list[int], *, keep_live: bool, as_json: bool
-) -> None:
-    """Runs random conditions several times on both backends and writes the page with what is kept of all.
+def kernel(place: Place) -> Numbers:
+    """The simulator's TCP and the kernel's."""
+    compared = tcp.compare(duration_s=tcp.DURATION_S, say=say)
+    write_page(place.page, tcp.page(compared, tcp.DURATION_S))
+    return {"compared": [asdict(one) for one in compared]}
 
-    With ``keep_live`` only missing simulations are run.
-    """
-    from rtclab_papers.validate.again import run_again
-    from rtclab_papers.validate.conditions import draw
 
-    page = _twin_page(out)
+def drawn(place: Place, seeds: Sequence[int]) -> Numbers:
+    """Random conditions; the page is about these alone."""
     chosen = [draw(seed) for seed in seeds]
-    run_again(chosen, _data(page, "-repeats"), runs / "twin" / "again", run_live=not keep_live, say=_say)
-    _write_twin(page, _stored(page), as_json=as_json)
+    return _twin(place, outcomes(chosen, place.rows, place.out / "twin", run_missing=place.run_live, say=say))
 
 
-def validate_chosen_and_show(
-    out: Path | None,
-    runs: Path,
-    recordings: Path | None,
-    *,
-    meet: bool,
-    draw_kinds: bool,
-    keep_live: bool,
-    as_json: bool,
-) -> None:
-    """Compares recorded networks, meetings or kinds of calls, and writes the page with all that is kept.
-
-    With ``keep_live`` conditions without a live run are left out instead of run.
-
-    Args:
-        out: the page.
-        runs: directory of runs.
-        recordings: directory of the recorded networks' files, if they are wanted.
-        meet: whether meetings are wanted.
-        draw_kinds: whether random kinds of calls are wanted.
-        keep_live: run no live calls.
-        as_json: print numbers instead of the page's path.
-    """
-    from rtclab_papers.validate import kinds, meetings, recorded
-    from rtclab_papers.validate.twin import outcomes
-
-    page = _twin_page(out)
-    wanted = []
-    if recordings is not None:
-        wanted.append((recorded.GROUP, recorded.conditions(recordings, _say)))
-    if meet:
-        wanted.append((meetings.GROUP, meetings.conditions()))
-    if draw_kinds:
-        wanted.append((kinds.GROUP, kinds.conditions()))
-    for group, conditions in wanted:
-        rows, folder = _data(page, f"-{group}"), runs / "twin" / group
-        outcomes(conditions, rows, folder, run_missing=not keep_live, say=_say, leave_out=True)
-    _write_twin(page, _stored(page), as_json=as_json)
+def drawn_again(place: Place, seeds: Sequence[int]) -> Numbers:
+    """Random conditions, each several times on both backends."""
+    chosen, rows = [draw(seed) for seed in seeds], beside(place.rows, "repeats")
+    again.run_again(chosen, rows, place.out / "twin" / "again", run_live=place.run_live, say=say)
+    return _twin(place)
 
 
-def validate_marks_and_show(out: Path | None, runs: Path, *, keep_live: bool, as_json: bool) -> None:
-    """Compares calls behind queues that mark, writes their rows and page, and prints its path or all as JSON.
-
-    With ``keep_live`` conditions without a live run are left out instead of run.
-    """
-    from rtclab_papers.validate import marks
-    from rtclab_papers.validate.marks_page import write_marks
-    from rtclab_papers.validate.twin import outcomes
-
-    page = out or Path("docs/marks.md")
-    rows = _data(page, "")
-    found = outcomes(marks.conditions(), rows, runs / "marks", run_missing=not keep_live, say=_say)
-    write_marks(page, found, rows)
-    if as_json:
-        print_json({"page": str(page), "compared": [asdict(pair) for one in found for pair in one.pairs]})
-    else:
-        print(page)
+def further(place: Place, group: str, conditions: Sequence[CallCondition]) -> Numbers:
+    """Further conditions, which are a section of the page of random conditions."""
+    rows, folder = beside(place.rows, group), place.out / "twin" / group
+    outcomes(conditions, rows, folder, run_missing=place.run_live, say=say, leave_out=True)
+    return _twin(place)
 
 
-def validate_l4s_and_show(out: Path | None, runs: Path, *, keep_live: bool, as_json: bool) -> None:
-    """Runs what says what L4S buys a video call, writes rows and page, and prints its path or all as JSON.
-
-    With ``keep_live`` only missing simulations are run.
-    """
-    from rtclab_papers.validate import l4s
-    from rtclab_papers.validate.l4s_page import write_l4s
-
-    page = out or Path("docs/l4s.md")
-    rows = _data(page, "")
-    l4s.run(rows, runs / "l4s", run_live=not keep_live, say=_say)
-    found = l4s.read(rows)
-    write_l4s(page, found)
-    if as_json:
-        print_json({"page": str(page), "repeats": [asdict(one) for one in found.records.values()]})
-    else:
-        print(page)
-
-
-def validate_arena_and_show(out: Path | None, runs: Path, *, keep_live: bool, as_json: bool) -> None:
-    """Runs all built-in controls, writes rows and page, and prints the page's path or all rows as JSON.
-
-    With ``keep_live``, the live rows beside the page are used as they are.
-    """
-    from rtclab_papers.validate import arena
-
-    page = out or Path("docs/arena.md")
-    rows = _data(page, "")
-    arena.run(rows, runs, say=_say)
-    if not keep_live:
-        arena.run_live(rows, runs, say=_say)
-    found, pairs = arena.read(rows)
-    arena.write_arena(page, found, pairs, arena.read_live(rows))
-    if as_json:
-        own = {suite: values.rows.to_dicts() for suite, values in found.items()}
-        print_json({"page": str(page), "repeats": own, "pairs": pairs.to_dicts()})
-    else:
-        print(page)
-
-
-def validate_from_calls_and_show(out: Path | None, which: str, *, as_json: bool) -> None:
-    """Estimates random paths from simulated calls, keeps their rows beside a page, and prints its tables.
-
-    Args:
-        out: the page whose text quotes the tables; its rows are in ``data/`` beside it.
-        which: ``tuned-on``, ``held-out`` or ``both``.
-        as_json: print the rows instead.
-    """
-    from rtclab.processes import cores, process_pool
-    from rtclab_papers.validate.from_calls import GROUPS, evaluate, tables
-
-    groups = [name for name in GROUPS if which in ("both", name.replace(" ", "-"))]
-    with process_pool(cores()) as pool:
-        rows = evaluate(_data(out or Path("docs/from-a-call.md"), ""), groups, pool, _say)
-    if as_json:
-        print_json(rows.to_dicts())
-    else:
-        print("\n".join(tables(rows)))
-
-
-def _stored(page: Path) -> list[Outcome]:
-    """What is kept of the random conditions of a page."""
-    from rtclab_papers.validate.conditions import draw
-    from rtclab_papers.validate.kept import read_kept
-    from rtclab_papers.validate.twin import stored
-
-    rows = _data(page, "")
-    return stored([draw(int(name)) for name in read_kept(rows)], rows)
-
-
-def _twin_page(out: Path | None) -> Path:
-    return out or Path("docs/twin.md")
-
-
-def _data(page: Path, what: str) -> Path:
-    """A CSV file of a page."""
-    return page.parent / "data" / f"{page.stem}{what}.csv"
-
-
-def _write_twin(page: Path, found: Sequence[Outcome], *, as_json: bool) -> None:
-    """Writes the page of random conditions, and prints its path or all numbers as JSON."""
-    from rtclab_papers.validate.conditions import GROUPS
-    from rtclab_papers.validate.outcomes import COMPARED
-    from rtclab_papers.validate.tables import score
-    from rtclab_papers.validate.twin_page import write_twin
-
-    write_twin(page, found, page.parent / "data")
-    if not as_json:
-        print(page)
-        return
+def _twin(place: Place, found: Sequence[ConditionOutcome] | None = None) -> Numbers:
+    """Writes the page of random conditions: of those found, or else of all that are kept."""
+    if found is None:
+        found = stored([draw(int(name)) for name in names_in(place.rows)], place.rows)
+    write_twin(place.page, found, place.rows)
     by_group = {name: [one for one in found if one.condition.group == name] for name in GROUPS}
     scores = {
         name: [asdict(score(metric, own)) for metric in COMPARED] for name, own in by_group.items() if own
     }
-    pairs = [asdict(pair) for one in found for pair in one.pairs]
-    print_json({"page": str(page), "scores": scores, "compared": pairs})
+    return {"scores": scores, "compared": [asdict(pair) for one in found for pair in one.pairs]}
 
 
-def _say(text: str) -> None:
-    typer.echo(text, err=True)
-    sys.stderr.flush()
+def marking(place: Place) -> Numbers:
+    """SCReAM and goog-cc behind queues that mark."""
+    folder = place.out / "marks"
+    found = outcomes(marks.conditions(), place.rows, folder, run_missing=place.run_live, say=say)
+    write_marks(place.page, found, place.rows)
+    return {"compared": [asdict(pair) for one in found for pair in one.pairs]}
+
+
+def l4s(place: Place) -> Numbers:
+    """What L4S buys a video call."""
+    low_latency.run(place.rows, place.out / "l4s", run_live=place.run_live, say=say)
+    found = low_latency.read(place.rows)
+    write_l4s(place.page, found)
+    return {"repeats": [asdict(one) for one in found.records.values()]}
+
+
+def arena(place: Place) -> Numbers:
+    """All built-in congestion controls; without live calls, the live rows are used as they are."""
+    arenas.run(place.rows, place.out, say=say)
+    if place.run_live:
+        arenas.run_live(place.rows, place.out, say=say)
+    found, pairs = arenas.read(place.rows)
+    arenas.write_arena(place.page, found, pairs, arenas.read_live(place.rows))
+    own = {suite: values.rows.to_dicts() for suite, values in found.items()}
+    return {"repeats": own, "pairs": pairs.to_dicts()}
+
+
+def estimates(place: Place, which: str) -> Numbers:
+    """Paths that are estimated from simulated calls, with the tables that a page written by hand quotes."""
+    groups = [name for name in from_calls.GROUPS if which in ("both", name.replace(" ", "-"))]
+    with process_pool(cores()) as pool:
+        rows = from_calls.evaluate(place.rows, groups, pool, say)
+    return {"rows": rows.to_dicts(), "tables": "\n\n".join(from_calls.tables(rows))}
+
+
+COMPARISONS: dict[str, tuple[Callable[..., Numbers], str]] = {
+    "scenarios": (scenarios, "sim-vs-live"),
+    "tcp": (kernel, "tcp-vs-kernel"),
+    "random": (drawn, "twin"),
+    "again": (drawn_again, "twin"),
+    "kinds": (lambda place: further(place, kinds.GROUP, kinds.known_conditions()), "twin"),
+    "meetings": (lambda place: further(place, meetings.GROUP, meetings.known_conditions()), "twin"),
+    "recorded": (
+        lambda place, files: further(place, recorded.GROUP, recorded.conditions(files, say)),
+        "twin",
+    ),
+    "marks": (marking, "marks"),
+    "l4s": (l4s, "l4s"),
+    "arena": (arena, "arena"),
+    "from-calls": (estimates, "from-a-call"),
+}
+"""By the name of the command: what makes the comparison, and the name of its page."""

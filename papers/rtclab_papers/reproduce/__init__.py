@@ -47,7 +47,7 @@ def condition_of(scenario: str, repeats: int, *, traces: int | None = None) -> C
     """A scenario with its variants, its fields that are drawn, and everything that any paper needs from it.
 
     It records every packet only if a measure needs that. ``traces`` is the number of repeats whose full
-    trace is kept; by default as many as the figures need.
+    trace is kept; by default the number that the figures need.
     """
     measures = {name for of, name in _needs() if of == scenario}
     if traces is None:

@@ -22,7 +22,7 @@ EQUAL = 0.01
 
 
 @dataclass(frozen=True)
-class Row:
+class ReadingNumbers:
     """A number under both readings, and the published one; None if the paper prints none."""
 
     label: str
@@ -99,10 +99,10 @@ class Ambiguity(Table):
         pairs = [(one.first.scenario, one.other.scenario) for one in self.numbers]
         return list(dict.fromkeys(pairs))
 
-    def rows(self, results: Measurements) -> list[Row]:
+    def rows(self, results: Measurements) -> list[ReadingNumbers]:
         """The numbers under both readings."""
         return [
-            Row(one.label, one.unit, one.first.of(results), one.other.of(results), one.published)
+            ReadingNumbers(one.label, one.unit, one.first.of(results), one.other.of(results), one.published)
             for one in self.numbers
         ]
 

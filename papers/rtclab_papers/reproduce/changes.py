@@ -11,19 +11,18 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
-from rtclab.metrics import Summary, summarise
+from rtclab.metrics import Summary, share_of_samples, summarise
 from rtclab.scenario import Table
-from rtclab_papers.reproduce.cells import Metric
-from rtclab_papers.reproduce.chance import share_of_samples
 from rtclab_papers.reproduce.estimate import SMALLEST, Outcome, estimate_of
 from rtclab_papers.reproduce.measurements import Measurements, mean_of_known
 from rtclab_papers.reproduce.measures import OVER_USE
+from rtclab_papers.reproduce.published_cells import Metric
 from rtclab_papers.reproduce.trends import Check, Finding, Need
 
 NO_SESSION = "no session with over-use"
 
 
-class Pair(Table):
+class SettingPair(Table):
     """A condition that a paper ran with two settings, each in this many ``sessions``.
 
     ``before`` and ``after`` are the scenarios with the first and the second setting.
@@ -55,7 +54,7 @@ class Change:
     Repeats with the same number have the same seed, so they are equal until the first over-use.
     """
 
-    pair: Pair
+    pair: SettingPair
     before: dict[int, float]
     after: dict[int, float]
     in_points: bool = False
@@ -80,7 +79,7 @@ class Change:
         return f"{self.pair.label}: {_with_interval(self.percent, self.in_points)}"
 
 
-def change(results: Measurements, pair: Pair, metric: str, *, in_points: bool = False) -> Change:
+def change(results: Measurements, pair: SettingPair, metric: str, *, in_points: bool = False) -> Change:
     """The change of a metric in a condition."""
     before, after = (_with_over_use(results, name, metric) for name in (pair.before, pair.after))
     both = sorted(before.keys() & after.keys())
@@ -113,7 +112,7 @@ class Changes(Check):
     """
 
     metric: Metric
-    pairs: tuple[Pair, ...] = Field(min_length=1)
+    pairs: tuple[SettingPair, ...] = Field(min_length=1)
     readings: tuple[Reading, ...] = (Reading(),)
     in_points: bool = False
 
@@ -132,7 +131,7 @@ class Changes(Check):
         scenarios = dict.fromkeys(name for pair in pairs for name in (pair.before, pair.after))
         return [(scenario, name) for scenario in scenarios for name in (self.metric, OVER_USE)]
 
-    def _pairs_in(self, reading: Reading) -> list[Pair]:
+    def _pairs_in(self, reading: Reading) -> list[SettingPair]:
         return [
             pair.model_copy(
                 update={"before": pair.before + reading.before, "after": pair.after + reading.after}
@@ -162,7 +161,7 @@ class Changes(Check):
         low, high = self.bounds or (-inf, inf)
         # No change at all is not a change in the printed direction.
         low, high = (SMALLEST if low == 0 else low), (-SMALLEST if high == 0 else high)
-        return estimate.within(low, high), estimate.repeats_to_decide(low, high)
+        return estimate.within(low, high), estimate.repeats_needed(low, high)
 
     def in_short(self, found: Sequence[Change]) -> str:
         """The mean change with its interval."""

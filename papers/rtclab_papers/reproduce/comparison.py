@@ -4,25 +4,29 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from math import isnan, nan
+from math import exp, isnan, log, nan
+from statistics import median
 
 from rtclab.metrics import summarise
 from rtclab.report import number
-from rtclab_papers.reproduce.ambiguities import Ambiguity, Row
-from rtclab_papers.reproduce.cells import OVERALL, Cell, Verdict, verdict
+from rtclab_papers.reproduce.ambiguities import Ambiguity, ReadingNumbers
 from rtclab_papers.reproduce.changes import Changes
 from rtclab_papers.reproduce.configured import configured
 from rtclab_papers.reproduce.equations import EQUATIONS
 from rtclab_papers.reproduce.estimate import Estimate, Outcome, estimate_of, exactly
 from rtclab_papers.reproduce.measurements import Measured, Measurements
 from rtclab_papers.reproduce.measures import DELAY, EQUATION, KINDS, LOSS, none_if_nan
-from rtclab_papers.reproduce.null import null_of
+from rtclab_papers.reproduce.null_model import null_of
 from rtclab_papers.reproduce.paper import NUMBER_IN_TEXT, Paper
+from rtclab_papers.reproduce.published_cells import Cell, Verdict, verdict
+from rtclab_papers.reproduce.readings import CellReadings
 from rtclab_papers.reproduce.trends import MOST_REPEATS, Finding, Trend
 
+APART = (Verdict.UNUSABLE, Verdict.UNPUBLISHED)
+"""Verdicts on cells without a published number to compare with."""
 FEW_CALLS = 20
 """Number of calls that can show a coincidence. If none of 20 is within the tolerance, less than 3 / 20 = 15 %
 of all calls are, in 95 % of cases.
@@ -31,7 +35,7 @@ Source: J. A. Hanley, A. Lippman-Hand, "If nothing goes wrong, is everything all
 
 
 @dataclass(frozen=True)
-class Compared:
+class ComparedCell:
     """A published number, ours, and the verdict.
 
     Attributes:
@@ -63,9 +67,9 @@ class Compared:
         return estimate_of(self.ours.summary)
 
     @property
-    def repeats_to_decide(self) -> float:
+    def repeats_needed(self) -> float:
         """About how many repeats would decide a cell that is undecided; see :class:`Estimate`."""
-        return self.estimate.repeats_to_decide(*self.cell.bounds(self.configured))
+        return self.estimate.repeats_needed(*self.cell.bounds(self.configured))
 
     @cached_property
     def _of_mean(self) -> Verdict:
@@ -104,19 +108,21 @@ class Compared:
         return 100 * (self.ours.mean - self.cell.mean) / self.cell.mean
 
     def as_dict(self) -> dict[str, object]:
-        """The comparison as JSON values; NaN becomes None."""
+        """The comparison as JSON values: published (base), ours (new), and the verdict. NaN becomes None."""
         cell, summary = self.cell, self.ours.summary
         return {
-            **{key: value for key, value in vars(cell).items() if value not in ("", None)},
-            "mean": none_if_nan(cell.mean),
+            **{key: value for key, value in vars(cell).items() if key != "mean" and value not in ("", None)},
+            "base": none_if_nan(cell.mean),
             "tolerance": none_if_nan(self.tolerance),
-            "ours": none_if_nan(summary.mean),
-            "ours_within_sd": none_if_nan(self.ours.within_sd),
-            "ours_sd_between_repeats": none_if_nan(summary.sd),
-            "ours_ci95": none_if_nan(summary.ci95),
+            "new": none_if_nan(summary.mean),
+            "new_low": none_if_nan(self.estimate.low),
+            "new_high": none_if_nan(self.estimate.high),
+            "difference": none_if_nan(summary.mean - cell.mean),
+            "new_sd_within_repeats": none_if_nan(self.ours.within_sd),
+            "new_sd_between_repeats": none_if_nan(summary.sd),
             "repeats": summary.repeats,
             "verdict": str(self.verdict),
-            "repeats_to_decide": self._would_decide(),
+            "repeats_needed": self._would_decide(),
             "coincidence": self.is_coincidence,
             "fitted": self.is_fitted,
             "null_model": none_if_nan(self.null),
@@ -124,22 +130,8 @@ class Compared:
         }
 
     def _would_decide(self) -> int | None:
-        decidable = self.verdict == Verdict.UNDECIDED and self.repeats_to_decide < MOST_REPEATS
-        return int(self.repeats_to_decide) if decidable else None
-
-
-@dataclass(frozen=True)
-class Count:
-    """Number of cells of a kind within tolerance, and number that can be compared."""
-
-    kind: str
-    within: int
-    compared: int
-
-    @property
-    def percent(self) -> float:
-        """Share of cells that are within tolerance; NaN if there are none."""
-        return 100 * self.within / self.compared if self.compared else nan
+        decidable = self.verdict == Verdict.UNDECIDED and self.repeats_needed < MOST_REPEATS
+        return int(self.repeats_needed) if decidable else None
 
 
 @dataclass(frozen=True)
@@ -150,11 +142,11 @@ class Comparison:
     results: Measurements
 
     @cached_property
-    def cells(self) -> list[Compared]:
+    def cells(self) -> list[ComparedCell]:
         """The comparison of every cell, in the order of the paper."""
         return [self.compare(cell) for cell in self.paper.cells]
 
-    def compare(self, cell: Cell) -> Compared:
+    def compare(self, cell: Cell) -> ComparedCell:
         """The comparison of a cell with our number."""
         calls: list[float] = []
         if cell.scenario:
@@ -164,7 +156,7 @@ class Comparison:
             ours = Measured(summarise([EQUATIONS[cell.metric](cell.row, cell.column)]), nan)
         delay = configured(cell.scenario).of(cell.metric) if cell.kind == DELAY else None
         null = null_of(self.paper.null, cell)
-        return Compared(cell, ours, delay or 0.0, self.paper.is_fitted(cell), null, calls)
+        return ComparedCell(cell, ours, delay or 0.0, self.paper.is_fitted(cell), null, calls)
 
     @cached_property
     def trends(self) -> list[tuple[Trend, Finding]]:
@@ -172,7 +164,7 @@ class Comparison:
         return [(trend, trend.check(self.results)) for trend in self.paper.trends]
 
     @cached_property
-    def ambiguities(self) -> list[tuple[Ambiguity, list[Row]]]:
+    def ambiguities(self) -> list[tuple[Ambiguity, list[ReadingNumbers]]]:
         """Every condition that the paper leaves open, with the numbers of both readings."""
         return [(one, one.rows(self.results)) for one in self.paper.ambiguities]
 
@@ -197,20 +189,20 @@ class Comparison:
             NUMBER_IN_TEXT, lambda found: number(self.paper.numbers[found[1]].of(self.results)), text
         )
 
-    def of(self, table: str) -> list[Compared]:
+    def of(self, table: str) -> list[ComparedCell]:
         """The comparisons of the cells of a table."""
         return [one for one in self.cells if one.cell.table == table]
 
-    def counts(self, *, overall: bool = False) -> list[Count]:
-        """The count of each kind of cell; with ``overall``, only in rows over all machines."""
-        counted = [self._count([kind], overall=overall) for kind in KINDS]
-        return [count for count in counted if count.compared]
-
-    def _count(self, kinds: Sequence[str], *, overall: bool) -> Count:
-        apart = {Verdict.UNUSABLE, Verdict.UNPUBLISHED}
-        cells = [one for one in self.cells if one.cell.kind in kinds and one.verdict not in apart]
-        verdicts = [one.verdict for one in cells if one.cell.machine == OVERALL or not overall]
-        return Count(" and ".join(kinds), verdicts.count(Verdict.KEPT), len(verdicts))
+    def counts(self) -> list[dict[str, object]]:
+        """By kind of cell, how many are within tolerance and how many can be compared, as JSON values."""
+        counts: list[dict[str, object]] = []
+        for kind in KINDS:
+            verdicts = [one.verdict for one in comparable(self.cells, kind)]
+            if verdicts:
+                kept, compared = verdicts.count(Verdict.KEPT), len(verdicts)
+                percent = 100 * kept / compared
+                counts.append({"kind": kind, "within": kept, "compared": compared, "percent": percent})
+        return counts
 
     def verdicts(self) -> Counter[Verdict]:
         """Number of cells with each verdict."""
@@ -220,11 +212,11 @@ class Comparison:
         """Number of statements with each outcome."""
         return Counter(str(finding.outcome) for _, finding in self.trends)
 
-    def explained(self) -> list[Compared]:
+    def explained(self) -> list[ComparedCell]:
         """The cells that are not kept for which the paper's file has a reason."""
         return [one for one in self.listed(Verdict.CONTRADICTED, Verdict.UNDECIDED) if one.cell.status]
 
-    def listed(self, *verdicts: Verdict) -> Iterator[Compared]:
+    def listed(self, *verdicts: Verdict) -> Iterator[ComparedCell]:
         """The cells with one of these verdicts, in the order of the paper."""
         return (one for one in self.cells if one.verdict in verdicts)
 
@@ -232,7 +224,7 @@ class Comparison:
         """The comparison as JSON values: everything in the report."""
         return {
             "paper": self.paper.name,
-            "counts": [vars(count) | {"percent": none_if_nan(count.percent)} for count in self.counts()],
+            "counts": self.counts(),
             "verdicts": {str(name): number for name, number in self.verdicts().items()},
             "trends": [
                 trend.model_dump(exclude={"checks"})
@@ -249,3 +241,90 @@ class Comparison:
             ],
             "cells": [one.as_dict() for one in self.cells],
         }
+
+
+EQUAL = 0.01
+"""Median errors that differ by less than 1 % of the published numbers do not decide between readings."""
+
+
+@dataclass(frozen=True)
+class ComparedReadings:
+    """A set of readings with our numbers: by the words of a reading, the comparison of each cell."""
+
+    readings: CellReadings
+    by_reading: Mapping[str, Sequence[ComparedCell]]
+
+    @property
+    def is_measured(self) -> bool:
+        """Whether all readings were simulated."""
+        return all(one.verdict != Verdict.MISSING for of in self.by_reading.values() for one in of)
+
+    @property
+    def rows(self) -> list[tuple[ComparedCell, ...]]:
+        """The comparisons of each cell, in the order of the readings."""
+        return list(zip(*self.by_reading.values(), strict=True))
+
+    def kept(self, words: str) -> str:
+        """How many cells of each kind a reading keeps, as text."""
+        parts = []
+        for kind in KINDS:
+            of_kind = comparable(self.by_reading[words], kind)
+            kept = sum(one.verdict == Verdict.KEPT for one in of_kind)
+            parts += [f"{kind} {kept} of {len(of_kind)}"] if of_kind else []
+        return ", ".join(parts)
+
+    @property
+    def verdict(self) -> str:
+        """Which reading agrees better with the numbers of each kind, as a sentence."""
+        parts = []
+        for kind in KINDS:
+            errors = {words: _median_error(of, kind) for words, of in self.by_reading.items()}
+            known = {words: error for words, error in errors.items() if error is not None}
+            if not known:
+                continue
+            best = min(known.values())
+            equal = [words for words, error in known.items() if error - best < EQUAL]
+            if len(equal) == len(known):
+                parts.append(f"{_PLURALS[kind]} agree equally well (median factor {exp(best):.2f})")
+            else:
+                off = ", ".join(f"{words} {exp(error):.2f}" for words, error in known.items())
+                parts.append(f"{_PLURALS[kind]} agree best with {' and '.join(equal)} (median factor: {off})")
+        text = "; ".join(parts)
+        return f"{text[:1].upper()}{text[1:]}." if text else ""
+
+
+_PLURALS = {"rate": "rates", "delay": "delays", "loss": "losses", "other": "other numbers"}
+
+
+def comparable(of: Sequence[ComparedCell], kind: str) -> list[ComparedCell]:
+    """The cells of a kind that have a published number to compare with."""
+    return [one for one in of if one.cell.kind == kind and one.verdict not in APART]
+
+
+def _median_error(of: Sequence[ComparedCell], kind: str) -> float | None:
+    """Median over the cells of |ln(ours / published)|; None if no cell has both numbers above zero.
+
+    Numbers that follow from the configuration are left out, because every reading agrees with them.
+    """
+    errors = [
+        abs(log(one.ours.mean / one.cell.mean))
+        for one in comparable(of, kind)
+        if one.ours.mean > 0 and one.cell.mean > 0 and not one.follows
+    ]
+    return median(errors) if errors else None
+
+
+def compared_readings(comparison: Comparison) -> list[ComparedReadings]:
+    """The readings of a paper that were simulated, each with the comparison of its cells."""
+    found = []
+    for readings in comparison.paper.readings_of_cells:
+        cells = readings.cells(comparison.paper.cells)
+        by_reading = {
+            words: [
+                comparison.compare(cell.model_copy(update={"scenario": cell.scenario + suffix}))
+                for cell in cells
+            ]
+            for words, suffix in ({readings.first: ""} | readings.others).items()
+        }
+        found.append(ComparedReadings(readings, by_reading))
+    return [one for one in found if one.is_measured]

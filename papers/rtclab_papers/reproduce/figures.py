@@ -28,9 +28,9 @@ from rtclab.report import (
     thinned,
 )
 from rtclab.scenario import Table
-from rtclab_papers.reproduce.cells import Metric
 from rtclab_papers.reproduce.measurements import Measurements
 from rtclab_papers.reproduce.measures import MEASURES
+from rtclab_papers.reproduce.published_cells import Metric
 from rtclab_papers.reproduce.trends import Need
 
 POINTS = points_per_line(6)
@@ -43,7 +43,7 @@ MEAN = "mean"
 Form = Literal["over time", "distribution", "per repeat", "bars", "means", "bars per repeat"]
 
 
-class Line(Table):
+class FigureLine(Table):
     """A line or a bar of a figure: a metric of a flow.
 
     The name of the scenario is ``scenario`` followed by ``variant``. Lines with the same name have the same
@@ -70,7 +70,7 @@ class Line(Table):
         return self.scenario + self.variant
 
 
-class Stated(Table):
+class StatedValue(Table):
     """A value that a paper states about a figure.
 
     Attributes:
@@ -98,7 +98,7 @@ class Stated(Table):
             raise FieldError("expected either `value` or `change`", key="value")
         return self
 
-    def concerns(self, line: Line) -> bool:
+    def concerns(self, line: FigureLine) -> bool:
         """Whether the value is about a line."""
         return self.label in ("", line.name) and self.group in ("", line.group)
 
@@ -118,14 +118,14 @@ class Figure(Table):
     form: Form = "over time"
     axis: str = ""
     repeats: int = 1
-    published: tuple[Stated, ...] = ()
+    published: tuple[StatedValue, ...] = ()
     cells: Metric | None = None
-    lines: tuple[Line, ...] = Field(min_length=1)
+    lines: tuple[FigureLine, ...] = Field(min_length=1)
 
     @classmethod
     def key_names(cls) -> list[str]:
         """The keys as written in TOML, including those that are passed on to lines."""
-        return [*super().key_names(), "groups", "parts", *Line.key_names()]
+        return [*super().key_names(), "groups", "parts", *FigureLine.key_names()]
 
     @model_validator(mode="after")
     def _distributions_are_known(self) -> Self:
@@ -158,9 +158,9 @@ class Figure(Table):
         return {name: Look.numbered(given.get(name, at), name) for at, name in enumerate(self.names)}
 
     @property
-    def groups(self) -> dict[str, list[Line]]:
+    def groups(self) -> dict[str, list[FigureLine]]:
         """The lines by name of their group."""
-        groups: dict[str, list[Line]] = {}
+        groups: dict[str, list[FigureLine]] = {}
         for line in self.lines:
             groups.setdefault(line.group, []).append(line)
         return groups
@@ -205,7 +205,7 @@ def figures_of(row: dict[str, Any], origin: str) -> list[Figure]:
 
 
 def _figure(row: dict[str, Any], origin: str) -> Figure:
-    of_lines = {key: row.pop(key) for key in Line.key_names() if key in row}
+    of_lines = {key: row.pop(key) for key in FigureLine.key_names() if key in row}
     lines = []
     for group in row.pop("groups", [{}]):
         group = {"lines": row.get("lines", [{}])} | group
@@ -223,7 +223,7 @@ def _over_time(figure: Figure, looks: Looks, results: Measurements, words: Words
     """Curves over time, as means over the first repeats of each scenario."""
     points = points_per_line(len(figure.lines))
 
-    def curve(line: Line) -> Curve:
+    def curve(line: FigureLine) -> Curve:
         traces = results.traces(line.condition, figure.repeats)
         repeats = [MEASURES[line.metric].series(trace, line.flow) for trace in traces]
         return Curve(looks[line.name], band(repeats, points), filled=False)
@@ -235,7 +235,7 @@ def _over_time(figure: Figure, looks: Looks, results: Measurements, words: Words
 def _distribution(figure: Figure, looks: Looks, results: Measurements, words: Words, axis: str) -> Plot:
     """Cumulative distributions of the lines' metrics, over the packets of the first repeats."""
 
-    def distribution(line: Line) -> Distribution:
+    def distribution(line: FigureLine) -> Distribution:
         of = MEASURES[line.metric].distribution
         assert of is not None
         values, share = of(results.traces(line.condition, figure.repeats), line.flow)
@@ -261,7 +261,7 @@ def _per_repeat(figure: Figure, looks: Looks, results: Measurements, words: Word
 def _bars(figure: Figure, looks: Looks, results: Measurements, words: Words, axis: str) -> Plot:
     """Groups of bars: means of a metric, with the standard deviation within repeats or the 95 % interval."""
 
-    def height(line: Line) -> tuple[float, float]:
+    def height(line: FigureLine) -> tuple[float, float]:
         ours = results.measured(line.condition, line.metric, line.flow)
         if figure.form == "means":
             return ours.mean, ours.summary.ci95

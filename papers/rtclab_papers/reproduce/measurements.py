@@ -14,9 +14,8 @@ import numpy as np
 import polars as pl
 
 from rtclab.experiment import Condition, Results
-from rtclab.metrics import Summary, summarise
+from rtclab.metrics import Jackknife, Summary, summarise
 from rtclab.trace import Run, Trace
-from rtclab_papers.reproduce.estimate import Statistic
 from rtclab_papers.reproduce.measures import MEDIA, Value, Values, none_if_nan
 
 EVERY_FLOW = "*->*"
@@ -81,9 +80,9 @@ class Measurements:
         """Mean of a metric over flows and repeats; NaN if nothing was measured."""
         return self.measured(scenario, metric, flows).mean
 
-    def statistic(self, scenario: str, metric: str, flows: str = EVERY_FLOW) -> Statistic:
+    def statistic(self, scenario: str, metric: str, flows: str = EVERY_FLOW) -> Jackknife:
         """Mean of a metric over flows and repeats, with its values without each repeat."""
-        return Statistic.mean(
+        return Jackknife.mean(
             [nan if value is None else value for value, _ in self.per_repeat(scenario, metric, flows)]
         )
 
@@ -92,7 +91,7 @@ class Measurements:
         return list(self.numbered(scenario, metric, flows).values())
 
     def numbered(self, scenario: str, metric: str, flows: str = EVERY_FLOW) -> dict[int, Value]:
-        """As ``per_repeat``, by number of the repeat."""
+        """Mean value and mean standard deviation of the matching flows, by number of the repeat."""
         repeats = self.values.get(scenario, {})
         return {repeat: _selected(values, metric, flows) for repeat, values in repeats.items()}
 

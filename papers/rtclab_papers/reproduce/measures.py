@@ -31,14 +31,14 @@ from rtclab.metrics import (
     samples_in_window,
 )
 from rtclab.trace import Trace
-from rtclab_papers.reproduce import related, tools
+from rtclab_papers.reproduce import flow_relations, tools
 
 Value = tuple[float | None, float | None]
 """Mean over a repeat and standard deviation of its one-second samples; None if not measured."""
 Values = dict[str, dict[str, Value]]
 """Values of one repeat by name and flow."""
 
-MEASURING = tuple(Path(__file__).with_name(f"{name}.py") for name in ("measures", "related", "tools"))
+MEASURING = tuple(Path(__file__).with_name(f"{name}.py") for name in ("measures", "flow_relations", "tools"))
 """Source files, besides rtclab's own, that affect how a repeat is measured."""
 
 RATE, DELAY, LOSS, OTHER = KINDS = ("rate", "delay", "loss", "other")
@@ -141,13 +141,13 @@ def _is_media(trace: Trace, flow: str) -> float:
 
 def _first_call_share(trace: Trace, flow: str, begin_s: int = 30) -> float:
     """Receiving rate of the first of several calls in per cent of the mean of the others, in one minute."""
-    return related.first_call_share(trace, flow, (begin_s, begin_s + MINUTE_S))
+    return flow_relations.first_call_share(trace, flow, (begin_s, begin_s + MINUTE_S))
 
 
 def _recovered_in_time(trace: Trace, flow: str) -> float:
     """100 if the first call starves and recovers within ``RECOVERY_S``, else 0; over repeats in per cent."""
     low, high = RECOVERY_S
-    return 100.0 if low <= related.recovery_s(trace, flow) <= high else 0.0
+    return 100.0 if low <= flow_relations.recovery_s(trace, flow) <= high else 0.0
 
 
 def _established(trace: Trace, flow: str) -> float:
@@ -257,14 +257,14 @@ MEASURES = {
     "cpu": _metric(OTHER, "Processor load (%)", "cpu"),
     "owd_sd_ms": _deviation(delay.one_way_delay_ms),
     "rate_sd_kbps": _deviation(rate.received_kbps),
-    "rate_delay_correlation": Measure(value=related.rate_and_delay),
-    "delay_change_correlation": Measure(value=related.delay_and_change),
-    "fps_rtt_correlation": Measure(value=related.frames_and_rtt),
-    "calls_correlation": Measure(value=related.with_other_calls),
-    "streams_apart_pct": Measure(value=related.streams_apart),
-    "sides_apart_pct": Measure(value=related.sides_apart),
-    "converges_s": Measure(at=related.converges_s),
-    "dip_pct": Measure(at=related.dip),
+    "rate_delay_correlation": Measure(value=flow_relations.rate_and_delay),
+    "delay_change_correlation": Measure(value=flow_relations.delay_and_change),
+    "fps_rtt_correlation": Measure(value=flow_relations.frames_and_rtt),
+    "calls_correlation": Measure(value=flow_relations.with_other_calls),
+    "streams_apart_pct": Measure(value=flow_relations.streams_apart),
+    "sides_apart_pct": Measure(value=flow_relations.sides_apart),
+    "converges_s": Measure(at=flow_relations.converges_s),
+    "dip_pct": Measure(at=flow_relations.dip),
     "first_call_share": Measure(value=_first_call_share, at=_first_call_share),
     "recovered_pct": Measure(value=_recovered_in_time, is_share=True),
     "established_pct": Measure(value=_established, is_share=True),

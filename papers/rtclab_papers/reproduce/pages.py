@@ -2,22 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from rtclab.backend import machine, versions
-from rtclab.report import load_template, machine_in_words, number, render
+from rtclab.report import NARROW, Plot, as_svg, load_template, machine_in_words, number, render
 from rtclab.trace import write_json, write_text
-from rtclab_papers.reproduce.cells import OVERALL, Cell, Verdict
-from rtclab_papers.reproduce.comparison import Compared, Comparison
-from rtclab_papers.reproduce.drawn import plots, write_figures
+from rtclab_papers.reproduce.comparison import ComparedCell, Comparison, compared_readings
 from rtclab_papers.reproduce.estimate import Outcome
-from rtclab_papers.reproduce.judged import judged
-from rtclab_papers.reproduce.layout import grid
+from rtclab_papers.reproduce.figure_marks import with_published
+from rtclab_papers.reproduce.figures import Figure
 from rtclab_papers.reproduce.measurements import Measurements
 from rtclab_papers.reproduce.measures import EQUATION
-from rtclab_papers.reproduce.score import EVERYTHING, Tally, scores
+from rtclab_papers.reproduce.published_cells import OVERALL, Cell, Verdict
+from rtclab_papers.reproduce.score import EVERYTHING, KeptCount, scores
 from rtclab_papers.reproduce.trends import Finding, Trend
 
 TEMPLATES = Path(__file__).parent / "templates"
@@ -59,7 +59,7 @@ def write_docs(comparisons: Sequence[Comparison], file: Path) -> None:
         "cell": _markdown_cell,
         "in_words": in_words,
         "reasons": reasons,
-        "judged": judged,
+        "compared_readings": compared_readings,
         "mark": mark,
         "outcomes_of": outcomes_of,
         "simulated": simulated,
@@ -78,12 +78,12 @@ def simulated(results: Measurements, scenarios: Iterable[str]) -> str:
     return f"{what} were simulated." if counts else ""
 
 
-def _tally(of: Tally) -> str:
+def _tally(of: KeptCount) -> str:
     undecided = f", {of.undecided} undecided" if of.undecided else ""
     return f"{of.within} of {of.all} ({of.percent:.0f} %){undecided}" if of.all else ""
 
 
-def _null(of: Tally) -> str:
+def _null(of: KeptCount) -> str:
     return f"{of.null} ({of.null_percent:.0f} %)" if of.all else ""
 
 
@@ -98,7 +98,7 @@ def _score_table(comparisons: Sequence[Comparison]) -> str:
     return "\n".join(f"| {' | '.join(row)} |" for row in rows)
 
 
-def published(one: Compared) -> str:
+def published(one: ComparedCell) -> str:
     """The published number as text, and the printed one if it was corrected."""
     value = _with_sd(one.cell.mean, one.cell.sd)
     what = "one-way, " if one.cell.metric == "owd_ms" and "One-way" not in one.cell.column else ""
@@ -113,7 +113,7 @@ def _plain(cell: Cell) -> str:
     return f"{cell.mean:g}" + ("" if cell.sd is None else f" ± {cell.sd:g}")
 
 
-def ours(one: Compared) -> str:
+def ours(one: ComparedCell) -> str:
     """Our mean with its 95 % interval, and the standard deviation within repeats, which the papers print."""
     deviation = one.ours.within_sd
     return str(one.estimate) if deviation != deviation else f"{one.estimate}, deviation {number(deviation)}"
@@ -143,7 +143,7 @@ def reasons(trend: Trend, finding: Finding) -> list[str]:
     return [f"{text[0].upper()}{text[1:]}" for text in given if text]
 
 
-def _markdown_cell(one: Compared | None) -> str:
+def _markdown_cell(one: ComparedCell | None) -> str:
     if one is None:
         return ""
     if one.verdict == Verdict.UNPUBLISHED:
@@ -151,12 +151,12 @@ def _markdown_cell(one: Compared | None) -> str:
     return f"{one.estimate} ({number(one.cell.mean)}) {mark(one)}"
 
 
-def mark(one: Compared) -> str:
+def mark(one: ComparedCell) -> str:
     """The mark of a cell's verdict, and the signs beside it."""
     return f"{MARKS[one.verdict]}{apart(one)}"
 
 
-def apart(one: Compared) -> str:
+def apart(one: ComparedCell) -> str:
     """Signs of a cell: whether it agrees by coincidence, was fitted, or follows from the configuration."""
     if one.verdict not in (Verdict.KEPT, Verdict.CONTRADICTED, Verdict.UNDECIDED):
         return ""
@@ -177,7 +177,7 @@ def _html(one: Comparison) -> str:
         apart=apart,
         in_words=in_words,
         reasons=reasons,
-        judged=judged(one),
+        compared_readings=compared_readings(one),
         mark=mark,
         everything=EVERYTHING,
         grid=grid,
@@ -208,3 +208,96 @@ def _facts(one: Comparison) -> list[tuple[str, str]]:
         ("Versions", ", ".join(f"{name} {version}" for name, version in versions().items())),
         ("Machine", machine_in_words(machine())),
     ]
+
+
+@dataclass(frozen=True)
+class Picture:
+    """A written picture: name of its file, title and caption."""
+
+    file: str
+    title: str
+    caption: str
+
+
+def plots(one: Comparison) -> list[Plot]:
+    """The figures of a paper, with published values, for which everything was measured."""
+    return [plot for _, plot in _drawn(one)]
+
+
+def _drawn(one: Comparison) -> Iterator[tuple[Figure, Plot]]:
+    printed = [(cell, one.paper.flows(cell)) for cell in one.paper.cells]
+    for figure in one.paper.figures:
+        if figure.is_known(one.results):
+            yield figure, with_published(figure.draw(one.results), figure, printed)
+
+
+def file_name(stem: str, paper: str, number: str) -> str:
+    """The name of the file of a figure: ``reproduction-abello2013-figure-17-and-19.svg``."""
+    return f"{stem}-{paper}-figure-{re.sub('[^a-z0-9]+', '-', number.lower())}.svg"
+
+
+def write_figures(one: Comparison, page: Path) -> list[Picture]:
+    """Writes the figures of a paper as SVG beside ``page`` and deletes its other figures there.
+
+    The names of the files begin with the stem of ``page``.
+    """
+    pictures = []
+    for figure, plot in _drawn(one):
+        file = page.with_name(file_name(page.stem, one.paper.name, figure.number))
+        write_text(file, as_svg(plot, NARROW))
+        pictures.append(Picture(file.name, plot.title, plot.caption))
+    written = {picture.file for picture in pictures}
+    for file in page.parent.glob(file_name(page.stem, one.paper.name, "").removesuffix(".svg") + "*.svg"):
+        if file.name not in written:
+            file.unlink()
+    return pictures
+
+
+@dataclass(frozen=True)
+class GridRow:
+    """A row of a table: its group (empty for none), its heading, and a cell or None for each column."""
+
+    group: str
+    heading: str
+    cells: Sequence[ComparedCell | None]
+
+    @property
+    def name(self) -> str:
+        """Group and heading together."""
+        return f"{self.group}, {self.heading}" if self.group else self.heading
+
+
+@dataclass(frozen=True)
+class Grid:
+    """A table: its rows, and the headings of its columns."""
+
+    columns: Sequence[str]
+    rows: Sequence[GridRow]
+
+
+def grid(cells: Sequence[ComparedCell], *, transposed: bool = False, overall_only: bool = False) -> Grid:
+    """Arranges a table as it was published.
+
+    Conditions are rows and metrics are columns. In a ``transposed`` table, metrics are rows and machines are
+    columns. With ``overall_only``, a table with rows over all machines has only these rows and is not
+    transposed.
+    """
+    if overall_only and any(one.cell.machine == OVERALL for one in cells):
+        cells = [one for one in cells if one.cell.machine == OVERALL]
+        transposed = False
+    conditions = {one.cell.row for one in cells}
+    several_conditions = len(conditions) > 1
+    several_machines = len({(one.cell.row, one.cell.machine) for one in cells}) > len(conditions)
+
+    def place(one: ComparedCell) -> tuple[str, str, str]:
+        """Group, heading and column."""
+        cell, group = one.cell, one.cell.row if several_conditions else ""
+        machine = OVERALL if cell.machine == OVERALL else f"machine {cell.machine}"
+        if transposed:
+            return group, cell.column, machine
+        return (group, machine, cell.column) if several_machines else ("", cell.row, cell.column)
+
+    placed = {place(one): one for one in cells}
+    columns = list(dict.fromkeys(column for _, _, column in placed))
+    rows = dict.fromkeys((group, heading) for group, heading, _ in placed)
+    return Grid(columns, [GridRow(*row, [placed.get((*row, column)) for column in columns]) for row in rows])

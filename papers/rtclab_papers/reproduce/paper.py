@@ -15,11 +15,11 @@ from pydantic import InstanceOf
 from rtclab.errors import BadInput
 from rtclab.scenario import Table, closest
 from rtclab_papers.reproduce.ambiguities import Ambiguity, ambiguity_of
-from rtclab_papers.reproduce.cells import UNUSABLE, Cell, Metric
 from rtclab_papers.reproduce.changes import Changes
 from rtclab_papers.reproduce.figures import Figure, figures_of
 from rtclab_papers.reproduce.measurements import EVERY_FLOW
-from rtclab_papers.reproduce.null import Null
+from rtclab_papers.reproduce.null_model import NullConstant
+from rtclab_papers.reproduce.published_cells import UNUSABLE, Cell, Metric
 from rtclab_papers.reproduce.readings import CellReadings
 from rtclab_papers.reproduce.trends import Check, Need, Numbers, Quantity, Trend
 from rtclab_papers.reproduce.variants import Variant
@@ -78,7 +78,7 @@ class Paper(Table):
     reasons: dict[str, str] = {}
     fitted: dict[str, tuple[Metric, ...]] = {}
     calls: dict[str, int] = {}
-    null: tuple[Null, ...] = ()
+    null: tuple[NullConstant, ...] = ()
     done: str = ""
     hypotheses: tuple[Hypothesis, ...] = ()
     decides: tuple[str, ...] = ()

@@ -13,7 +13,7 @@ from math import isnan
 from pydantic import Field
 
 from rtclab.scenario import Table
-from rtclab_papers.reproduce.cells import OVERALL, Cell
+from rtclab_papers.reproduce.published_cells import OVERALL, Cell
 from rtclab_papers.reproduce.trends import Need
 
 

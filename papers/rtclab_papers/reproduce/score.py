@@ -12,18 +12,16 @@ from functools import cache
 from math import nan
 
 from rtclab.scenario import Scenario
-from rtclab_papers.reproduce.cells import OVERALL, Verdict
-from rtclab_papers.reproduce.comparison import Compared, Comparison
+from rtclab_papers.reproduce.comparison import APART, ComparedCell, Comparison
 from rtclab_papers.reproduce.measures import EQUATION, KINDS
+from rtclab_papers.reproduce.published_cells import OVERALL, Verdict
 from rtclab_papers.reproduce.variants import split
 
 EVERYTHING = "everything"
-APART = (Verdict.UNUSABLE, Verdict.UNPUBLISHED)
-"""Verdicts on cells without a published number to compare with."""
 
 
 @dataclass(frozen=True)
-class Tally:
+class KeptCount:
     """How many measurements are kept and undecided in our model, and kept in the null model."""
 
     within: int
@@ -48,10 +46,10 @@ class Score:
     not fitted), and all others, which test the model."""
 
     kind: str
-    all: Tally
-    fitted: Tally
-    follows: Tally
-    tests: Tally
+    all: KeptCount
+    fitted: KeptCount
+    follows: KeptCount
+    tests: KeptCount
 
 
 def scores(comparisons: Sequence[Comparison]) -> list[Score]:
@@ -66,7 +64,7 @@ def scores(comparisons: Sequence[Comparison]) -> list[Score]:
     return [_score(kind, of) for kind, of in (*of_kinds, (EVERYTHING, found), (EQUATION, equations)) if of]
 
 
-def distinct(comparisons: Sequence[Comparison]) -> Iterator[Compared]:
+def distinct(comparisons: Sequence[Comparison]) -> Iterator[ComparedCell]:
     """Each measurement once: over all machines if a publication prints that, else of each machine.
 
     Of two publications with the same measurement, the first one that can be compared counts.
@@ -74,7 +72,7 @@ def distinct(comparisons: Sequence[Comparison]) -> Iterator[Compared]:
     cells = [one for of in comparisons for one in of.cells]
     names: dict[str, str] = {}
 
-    def key(one: Compared) -> tuple[str, str]:
+    def key(one: ComparedCell) -> tuple[str, str]:
         cell = one.cell
         if not cell.scenario:
             return f"{cell.table} {cell.row} {cell.column}", cell.metric
@@ -100,14 +98,14 @@ def _simulated(scenario: str) -> str:
     return json.dumps([Scenario.load(shipped).native(seed=0), variants])
 
 
-def _score(kind: str, found: Sequence[Compared]) -> Score:
+def _score(kind: str, found: Sequence[ComparedCell]) -> Score:
     fitted = [one for one in found if one.is_fitted]
     follows = [one for one in found if one.follows and not one.is_fitted]
     tests = [one for one in found if not one.follows and not one.is_fitted]
     return Score(kind, *map(_tally, (found, fitted, follows, tests)))
 
 
-def _tally(found: Sequence[Compared]) -> Tally:
+def _tally(found: Sequence[ComparedCell]) -> KeptCount:
     verdicts = [one.verdict for one in found]
     null = sum(one.null_is_within for one in found)
-    return Tally(verdicts.count(Verdict.KEPT), verdicts.count(Verdict.UNDECIDED), null, len(found))
+    return KeptCount(verdicts.count(Verdict.KEPT), verdicts.count(Verdict.UNDECIDED), null, len(found))

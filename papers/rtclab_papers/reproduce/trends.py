@@ -17,20 +17,19 @@ import numpy as np
 from pydantic import BeforeValidator, Field, InstanceOf, field_validator, model_validator
 
 from rtclab.errors import FieldError
-from rtclab.metrics import Array
+from rtclab.metrics import Array, Jackknife
 from rtclab.scenario import Table
-from rtclab_papers.reproduce.cells import RELATIVE, Metric
 from rtclab_papers.reproduce.estimate import (
     SMALLEST,
     Estimate,
     Outcome,
-    Statistic,
-    combine,
+    jackknifed,
     mean_of,
     proportion,
 )
 from rtclab_papers.reproduce.measurements import EVERY_FLOW, Measurements, mean_of_known
 from rtclab_papers.reproduce.measures import MEASURES, WINDOW_S
+from rtclab_papers.reproduce.published_cells import RELATIVE, Metric
 
 RELATIONS: dict[str, Callable[[Array, Array], Array]] = {
     "percent_of": lambda ours, other: 100 * ours / other,
@@ -51,12 +50,12 @@ MOST_REPEATS = 10_000
 class Finding:
     """The outcome of a check or a statement, and the numbers that show it or the reason why there are none.
 
-    ``repeats_to_decide`` is about how many repeats would decide it if it is undecided.
+    ``repeats_needed`` is about how many repeats would decide it if it is undecided.
     """
 
     outcome: Outcome
     figures: str
-    repeats_to_decide: float = 0
+    repeats_needed: float = 0
 
     @property
     def holds(self) -> bool:
@@ -73,9 +72,9 @@ class Finding:
         """How many repeats would decide an undecided check, as text; empty for other outcomes."""
         if self.outcome != Outcome.UNDECIDED:
             return ""
-        if self.repeats_to_decide > MOST_REPEATS:
+        if self.repeats_needed > MOST_REPEATS:
             return "our number is on the bound"
-        return f"about {self.repeats_to_decide:.0f} calls would decide"
+        return f"about {self.repeats_needed:.0f} calls would decide"
 
 
 def together(findings: Iterable[tuple[Outcome, float]]) -> tuple[Outcome, float]:
@@ -165,13 +164,13 @@ class Quantity(Table):
         ):
             values = results.per_repeat(self.scenario, self._names[0], self.flows[0])
             return proportion(nan if value is None else value for value, _ in values)
-        return self.statistic(results).estimate()
+        return jackknifed(self.statistic(results))
 
-    def statistic(self, results: Measurements) -> Statistic:
+    def statistic(self, results: Measurements) -> Jackknife:
         """The number, computed from all repeats and without each of them."""
         ours = self._unrelated(results)
         for key, other in self._related.items():
-            ours = combine(partial(_against, RELATIONS[key]), [ours, other.statistic(results)])
+            ours = Jackknife.combine(partial(_against, RELATIONS[key]), [ours, other.statistic(results)])
         return ours
 
     @property
@@ -179,19 +178,21 @@ class Quantity(Table):
         """The quantities that this one is related to, by the key of the relation."""
         return {key: other for key in RELATIONS if (other := getattr(self, key)) is not None}
 
-    def _unrelated(self, results: Measurements) -> Statistic:
+    def _unrelated(self, results: Measurements) -> Jackknife:
         """The number before it is related to another one."""
         if self.value is not None:
-            return Statistic.constant(self.value)
+            return Jackknife.constant(self.value)
         if self.mean_of:
-            return combine(lambda table: table.mean(axis=0), [one.statistic(results) for one in self.mean_of])
+            return Jackknife.combine(
+                lambda table: table.mean(axis=0), [one.statistic(results) for one in self.mean_of]
+            )
         if self.combine == "jain":
             return self._jain(results)
         if self.combine == "sum":
             flows = results.flows(self.scenario, self.flows)
             return mean_of(
                 [
-                    combine(
+                    Jackknife.combine(
                         lambda table: np.nansum(table, axis=0),
                         [results.statistic(self.scenario, name, flow) for flow in flows],
                     )
@@ -209,14 +210,14 @@ class Quantity(Table):
             return [self.metric or ""]
         return [f"{self.metric}@{begin_s}" for begin_s in range(*self.window_s, WINDOW_S)]
 
-    def _jain(self, results: Measurements) -> Statistic:
+    def _jain(self, results: Measurements) -> Jackknife:
         """Mean over repeats of Jain's index, (Σ x)² / (n Σ x²), of the flows that have values."""
         rates = []
         for flow in results.flows(self.scenario, self.flows):
             windows = [results.per_repeat(self.scenario, name, flow) for name in self._names]
             rates.append([mean_of_known(mean for mean, _ in of) for of in zip(*windows, strict=True)])
         known = np.array([of_flow for of_flow in rates if not np.isnan(of_flow).all()])
-        return Statistic.mean(known.sum(axis=0) ** 2 / (len(known) * (known**2).sum(axis=0)))
+        return Jackknife.mean(known.sum(axis=0) ** 2 / (len(known) * (known**2).sum(axis=0)))
 
 
 def _against(relation: Callable[[Array, Array], Array], table: Array) -> Array:
@@ -293,11 +294,9 @@ class Numbers(Quantity, Check):
         else:
             # Each minus the one before it.
             found = [one.statistic(results) for one in quantities]
-            steps = [combine(lambda table: table[1] - table[0], pair) for pair in pairwise(found)]
-            judged, (low, high) = [step.estimate() for step in steps], (-inf, -SMALLEST)
-        outcome, repeats = together(
-            (one.within(low, high), one.repeats_to_decide(low, high)) for one in judged
-        )
+            steps = [Jackknife.combine(lambda table: table[1] - table[0], pair) for pair in pairwise(found)]
+            judged, (low, high) = [jackknifed(step) for step in steps], (-inf, -SMALLEST)
+        outcome, repeats = together((one.within(low, high), one.repeats_needed(low, high)) for one in judged)
         return Finding(outcome, figures, repeats)
 
 
@@ -337,7 +336,7 @@ class Trend(Table):
         if not all(results.repeats_of(scenario) for scenario, _ in self.needs):
             return Finding(Outcome.MISSING, "not measured")
         findings = [one.check(results) for one in self.checks]
-        outcome, repeats = together((one.outcome, one.repeats_to_decide) for one in findings)
+        outcome, repeats = together((one.outcome, one.repeats_needed) for one in findings)
         return Finding(outcome, "; ".join(one.figures for one in findings), repeats)
 
 

@@ -28,9 +28,10 @@ from rtclab.arenas import controls as of_arenas
 from rtclab.arenas import suite as suites_of
 from rtclab.errors import BadInput
 from rtclab.metrics import means_of_known, t_quantile
-from rtclab.report import Drawing, as_svg, number
+from rtclab.report import Drawing, number
 from rtclab.trace import write_text
-from rtclab_papers.validate import notes_of
+from rtclab_papers.csv_files import beside
+from rtclab_papers.markdown import names, write_page
 
 SUITES = ("rfc8867", "access")
 CONTROLS = (*of_arenas.default_controls(), *of_arenas.HISTORICAL)
@@ -85,7 +86,7 @@ def run(file: Path, folder: Path, say: Callable[[str], None]) -> None:
         pairs = found.pairs
     file.parent.mkdir(parents=True, exist_ok=True)
     write_text(file, _short(pl.concat(tables)).write_csv())
-    write_text(_pairs_file(file), _short(pairs).write_csv())
+    write_text(beside(file, "pairs"), _short(pairs).write_csv())
 
 
 def run_live(file: Path, folder: Path, say: Callable[[str], None]) -> None:
@@ -96,24 +97,16 @@ def run_live(file: Path, folder: Path, say: Callable[[str], None]) -> None:
     suite = ArenaSuite("access", whole.title, cases, pairings=False)
     found = arena(LIVE_CONTROLS, suite=suite, backend="live", repeats=1, out=folder)
     rows = found.values.rows.select(pl.lit("access").alias("suite"), *KEYS, *COLUMNS)
-    write_text(_live_file(file), _short(rows).write_csv())
+    write_text(beside(file, "live"), _short(rows).write_csv())
 
 
 def _short(table: pl.DataFrame) -> pl.DataFrame:
     return table.with_columns(pl.selectors.float().round_sig_figs(DIGITS))
 
 
-def _pairs_file(file: Path) -> Path:
-    return file.with_name(f"{file.stem}-pairs{file.suffix}")
-
-
-def _live_file(file: Path) -> Path:
-    return file.with_name(f"{file.stem}-live{file.suffix}")
-
-
 def read_live(file: Path) -> Values | None:
     """The live values of cases of ``access``, from the file that :func:`run_live` wrote; None without it."""
-    if not (live := _live_file(file)).is_file():
+    if not (live := beside(file, "live")).is_file():
         return None
     rows = _rows(live).drop("suite")
     cases = tuple(case for case in load_suite("access").cases if case.name in set(rows["case"]))
@@ -131,11 +124,11 @@ def read(file: Path) -> tuple[dict[str, Values], pl.DataFrame]:
     Raises:
         BadInput: a file is missing.
     """
-    for one in (file, _pairs_file(file)):
+    for one in (file, beside(file, "pairs")):
         if not one.is_file():
-            raise BadInput(f"{one}: no such file", hint="`rtclab validate --arena` makes it")
+            raise BadInput(f"{one}: no such file", hint="`rtclab validate arena` makes it")
     rows = _rows(file)
-    pairs = pl.read_csv(_pairs_file(file), schema=PAIRS).with_columns(pl.col("reason").fill_null(""))
+    pairs = pl.read_csv(beside(file, "pairs"), schema=PAIRS).with_columns(pl.col("reason").fill_null(""))
     found = {}
     for suite in dict.fromkeys(rows["suite"].to_list()):
         own = rows.filter(pl.col("suite") == suite).drop("suite")
@@ -150,16 +143,16 @@ def write_arena(
     live: Values | None = None,
 ) -> None:
     """Writes the page, and its plots beside it. Text below the line ``NOTES`` of the page is kept."""
-    page.parent.mkdir(parents=True, exist_ok=True)
-    for suite, values in found.items():
-        drawing = plots.pareto(values)
-        if drawing is not None:
-            first = Drawing(drawing.name, drawing.title, "", drawing.x, drawing.y, drawing.axes[:1])
-            write_text(page.with_name(f"{page.stem}-{suite}.svg"), as_svg(first))
+    drawn = {suite: plots.pareto(values) for suite, values in found.items()}
+    drawings = [
+        Drawing(suite, one.title, "", one.x, one.y, one.axes[:1])
+        for suite, one in drawn.items()
+        if one is not None
+    ]
     text = [*lines(page.stem, found, pairs)]
     if live is not None:
         text += _live(page.stem, found["access"], live)
-    write_text(page, "\n".join(text) + "\n" + notes_of(page))
+    write_page(page, ["\n".join(text).rstrip("\n")], drawings)
 
 
 def lines(stem: str, found: Mapping[str, Values], pairs: pl.DataFrame) -> Iterator[str]:
@@ -176,7 +169,7 @@ def lines(stem: str, found: Mapping[str, Values], pairs: pl.DataFrame) -> Iterat
     yield ""
     yield f"`{findings.YARDSTICK}` sends at its highest rate whatever happens. It shows what that costs, and"
     yield "is not picked."
-    yield f"{_names(of_arenas.HISTORICAL)} are of 2013 to 2016."
+    yield f"{names(of_arenas.HISTORICAL)} are of 2013 to 2016."
     yield ""
     for suite, values in found.items():
         yield from _suite(stem, load_suite(suite), values)
@@ -273,8 +266,8 @@ def _fairness(pairs: pl.DataFrame, controls: Sequence[str]) -> Iterator[str]:
             and share.ratio is not None
             and share.ratio < findings.EVEN[0]
         ]
-        yield f"- Beside {tcp}: {_names(fair)} {'gets' if len(fair) == 1 else 'get'} a fair share, and"
-        yield f"  {_names(low)} {'gets' if len(low) == 1 else 'get'} less than a third of its rate."
+        yield f"- Beside {tcp}: {names(fair)} {'gets' if len(fair) == 1 else 'get'} a fair share, and"
+        yield f"  {names(low)} {'gets' if len(low) == 1 else 'get'} less than a third of its rate."
     yield ""
 
 
@@ -346,7 +339,7 @@ def _order(pair: Sequence[float], grain: float) -> int:
 def _live(stem: str, simulated: Values, live: Values) -> Iterator[str]:
     yield "## Simulated and live"
     yield ""
-    yield f"{_names(live.controls)} are also in browsers, so {len(live.cases)} cases of `access` ran once"
+    yield f"{names(live.controls)} are also in browsers, so {len(live.cases)} cases of `access` ran once"
     yield f"live with each. The values are in `data/{stem}-live.csv`. The prediction interval is where one"
     yield f"more simulated repeat lies in 95 of 100 cases. Controls that differ by less than {100 * SAME:g} %"
     yield "count as equal."
@@ -386,8 +379,3 @@ def _live(stem: str, simulated: Values, live: Values) -> Iterator[str]:
     if marked:
         yield "\\* The mean of the repeats that did not fail, which may be the easy ones."
         yield ""
-
-
-def _names(names: Sequence[str]) -> str:
-    quoted = [f"`{name}`" for name in names] or ["nobody"]
-    return quoted[0] if len(quoted) == 1 else f"{', '.join(quoted[:-1])} and {quoted[-1]}"

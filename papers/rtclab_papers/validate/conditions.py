@@ -1,4 +1,4 @@
-"""Random conditions of two-party calls of ``rtclab validate --random``: groups, names and words."""
+"""Random conditions of two-party calls of ``rtclab validate random``: groups, names and words."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ GROUPS = {
 
 
 @dataclass(frozen=True)
-class Condition:
+class CallCondition:
     """A network and a call, run on both backends.
 
     Attributes:
@@ -56,10 +56,10 @@ def parity(seed: int) -> str:
     return "odd" if seed % 2 else "even"
 
 
-def draw(seed: int) -> Condition:
+def draw(seed: int) -> CallCondition:
     """The condition of a seed. The same seed always gives the same condition."""
     scenario = random_calls.random_call(seed, f"twin-{parity(seed)}-{seed:04d}")
-    return Condition(str(seed), words_of(scenario), scenario, group_of(seed))
+    return CallCondition(str(seed), words_of(scenario), scenario, group_of(seed))
 
 
 def words_of(scenario: Scenario) -> str:

@@ -9,9 +9,10 @@ freezes are compared with the interval of the original.
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Executor
 from dataclasses import replace
+from itertools import islice, product
 from math import isnan, log
 from pathlib import Path
 from statistics import fmean, median
@@ -26,6 +27,8 @@ from rtclab.estimate import Estimate, KnownCall, call_of, estimate, read_call
 from rtclab.metrics import METRICS, prediction_interval
 from rtclab.scenario import GilbertElliott, Ratio
 from rtclab.trace import NS_PER_MS, NS_PER_S, CaptureInfo, write_text
+from rtclab_papers.csv_files import read_table
+from rtclab_papers.markdown import table
 from rtclab_papers.validate.conditions import draw
 
 FLOW, BACK = "alice->bob", "bob->alice"
@@ -105,11 +108,7 @@ def evaluate(
         executor: evaluates paths in parallel.
         say: called with a line on each path.
     """
-    seeds = []
-    for seed in loaded_seeds():
-        seeds.append(seed)
-        if len(seeds) == PATHS:
-            break
+    seeds = [*islice(loaded_seeds(), PATHS)]
     of_group = {TUNED: seeds[:TUNED_ON], HELD_OUT: seeds[TUNED_ON:]}
     wanted = [(seed, group) for group in groups for seed in of_group[group]]
     results = (executor.map if executor else map)(rows_of, *zip(*wanted, strict=True))
@@ -117,17 +116,20 @@ def evaluate(
     for (seed, _), of_seed in zip(wanted, results, strict=True):
         rows += of_seed
         say(f"{seed}: {of_seed[0]['path']}")
-    table = pl.DataFrame(rows, schema=SCHEMA)
-    if out.exists():
-        kept = read_rows(out).filter(~pl.col("group").is_in(list(groups)))
-        table = pl.concat([kept, table]).sort("seed", maintain_order=True)
-    write_text(out, table.write_csv(float_precision=3))
+    kept = read_rows(out).filter(~pl.col("group").is_in(list(groups)))
+    table = pl.concat([kept, pl.DataFrame(rows, schema=SCHEMA)]).sort("seed", maintain_order=True)
+    write_rows(out, table)
     return table
 
 
 def read_rows(file: Path) -> pl.DataFrame:
-    """The rows of a file."""
-    return pl.read_csv(file, schema=SCHEMA)
+    """The rows of a file; none if there is no such file."""
+    return read_table(file, SCHEMA)
+
+
+def write_rows(file: Path, rows: pl.DataFrame) -> None:
+    """Writes rows instead of what is in a file, with three decimals."""
+    write_text(file, rows.write_csv(float_precision=3))
 
 
 def rows_of(seed: int, group: str) -> list[Row]:
@@ -340,28 +342,28 @@ def _simulated(made: Estimate, original: dict[str, list[float]]) -> Row:
 
 
 def tables(rows: pl.DataFrame) -> list[str]:
-    """The lines of the tables of the page: errors by source, and calls of estimated scenarios."""
-    lines = [
-        "| source | paths | capacity within 10 % | median, largest (%) | delay within 5 ms "
-        "| median, largest (ms) | loss within 1 point | median, largest (points) |",
-        "|---|---|---|---|---|---|---|---|",
+    """The tables of the page: errors by source, and calls of estimated scenarios."""
+
+    def cells(source: str, group: str, of: Callable[[pl.DataFrame], Iterable[str]]) -> list[str]:
+        own = rows.filter(source=source, group=group)
+        return [f"{source}, {group}", str(own.height), *of(own)]
+
+    def errors(own: pl.DataFrame) -> Iterator[str]:
+        for column, bound in BOUNDS.items():
+            yield from _within(own[column].drop_nulls().to_list(), bound)
+
+    def inside(own: pl.DataFrame) -> Iterator[str]:
+        return (_share(own[f"{name}_inside"]) for name in COMPARED)
+
+    heads = ["capacity within 10 %", "median, largest (%)", "delay within 5 ms", "median, largest (ms)"]
+    heads += ["loss within 1 point", "median, largest (points)"]
+    return [
+        table(["source", "paths", *heads], [cells(*one, errors) for one in product(SOURCES, GROUPS)]),
+        table(
+            ["simulated from", "paths", "rate inside", "freezes inside"],
+            [cells(*one, inside) for one in product(SIMULATED_FROM, GROUPS)],
+        ),
     ]
-    for source in SOURCES:
-        for group in GROUPS:
-            own = rows.filter(source=source, group=group)
-            cells = [
-                cell
-                for column, bound in BOUNDS.items()
-                for cell in _within(own[column].drop_nulls().to_list(), bound)
-            ]
-            lines.append(f"| {source}, {group} | {own.height} | " + " | ".join(cells) + " |")
-    lines += ["", "| simulated from | paths | rate inside | freezes inside |", "|---|---|---|---|"]
-    for source in SIMULATED_FROM:
-        for group in GROUPS:
-            own = rows.filter(source=source, group=group)
-            cells = [_share(own[f"{name}_inside"]) for name in COMPARED]
-            lines.append(f"| {source}, {group} | {own.height} | " + " | ".join(cells) + " |")
-    return lines
 
 
 def _share(holds: pl.Series) -> str:

@@ -1,4 +1,4 @@
-"""Random kinds of calls: the conditions of ``rtclab validate --kinds``.
+"""Random kinds of calls: the conditions of ``rtclab validate kinds``.
 
 Networks are drawn as for the random conditions, and so are what the call carries, how it is connected, what
 is beside it and how its queues drop. The models may be improved on odd seeds; even seeds are held out.
@@ -12,7 +12,8 @@ from typing import Any
 
 from rtclab.arenas import random_calls
 from rtclab.scenario import Scenario
-from rtclab_papers.validate.conditions import Condition, parity, uplink_words
+from rtclab_papers.markdown import table
+from rtclab_papers.validate.conditions import CallCondition, parity, uplink_words
 
 GROUP = "kinds"
 """The name of these conditions in files."""
@@ -66,12 +67,12 @@ DISTRIBUTION = (
 """Each property and its distribution, as text for the page."""
 
 
-def conditions() -> list[Condition]:
+def known_conditions() -> list[CallCondition]:
     """All conditions."""
     return [draw(seed) for seed in SEEDS]
 
 
-def draw(seed: int) -> Condition:
+def draw(seed: int) -> CallCondition:
     """The condition of a seed. The same seed always gives the same condition."""
     source = random.Random(f"kinds {seed}")
     media, beside_tcp = _card(seed, "media"), _card(seed, "tcp")
@@ -96,7 +97,7 @@ def draw(seed: int) -> Condition:
     if beside_tcp:
         data["traffic"] = {"transfer": TRANSFER}
     scenario = Scenario.read(data, name)
-    return Condition(name, words_of(scenario), scenario, f"{GROUP}-{parity(seed)}")
+    return CallCondition(name, words_of(scenario), scenario, f"{GROUP}-{parity(seed)}")
 
 
 def _card(seed: int, deck: str) -> Any:
@@ -149,23 +150,15 @@ def _media_words(scenario: Scenario) -> str:
 
 
 def introduction() -> Iterator[str]:
-    """The lines of the page above the figures."""
+    """The section of the page above the figures."""
     yield "## Kinds of calls"
-    yield ""
-    yield "Calls of two people of which the kind is drawn, too: what they carry and how they are connected,"
-    yield "what is beside them, and how their queues drop. Made by `rtclab validate --kinds`. Each"
-    yield f"condition has one live call of {DURATION_S} s. The models may be improved on odd seeds; even"
-    yield "seeds are held out."
-    yield "Values are per flow. Without pictures or sound of bob, `bob->alice` is the feedback alone."
-    yield ""
-    yield "| condition | half | call and network |"
-    yield "|---|---|---|"
-    for one in conditions():
-        yield f"| {one.name} | {GROUPS[one.group]} | {one.words} |"
-    yield ""
+    yield f"""\
+Calls of two people of which the kind is drawn, too: what they carry and how they are connected,
+what is beside them, and how their queues drop. Made by `rtclab validate --kinds`. Each
+condition has one live call of {DURATION_S} s. The models may be improved on odd seeds; even
+seeds are held out.
+Values are per flow. Without pictures or sound of bob, `bob->alice` is the feedback alone."""
+    rows = [(one.name, GROUPS[one.group], one.words) for one in known_conditions()]
+    yield table(["condition", "half", "call and network"], rows)
     yield "They are drawn from this distribution:"
-    yield ""
-    yield "| property | distribution |"
-    yield "|---|---|"
-    for what, distribution in DISTRIBUTION:
-        yield f"| {what} | {distribution} |"
+    yield table(["property", "distribution"], DISTRIBUTION)

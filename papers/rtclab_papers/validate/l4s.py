@@ -1,4 +1,4 @@
-"""What L4S buys a video call: the conditions of ``rtclab validate --l4s``, live and simulated.
+"""What L4S buys a video call: the conditions of ``rtclab validate l4s``, live and simulated.
 
 Every condition is the same call of two people over links that are alike, with goog-cc or SCReAM, behind one
 of three queues, alone or beside a TCP connection.
@@ -11,15 +11,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from rtclab.backend import backend
-from rtclab.experiment import Condition as Repeated
-from rtclab.experiment import build
+from rtclab.experiment import Condition
 from rtclab.metrics import METRICS, Difference, Summary, summarise, welch
 from rtclab.scenario import Scenario
-from rtclab.trace import Repeat
-from rtclab_papers.campaigns import Campaign, Key, Record, RowFile
+from rtclab_papers.campaigns import LIVE, SIM, Key, Record, RowFile, run_both
 
-LIVE, SIM = "live", "sim"
 LIVE_REPEATS, SIMULATED_REPEATS = 3, 30
 
 DURATION_S = 60
@@ -110,47 +106,21 @@ CELLS = tuple(Cell(case, queue, control) for case in CASES for queue in QUEUES f
 """All conditions."""
 
 
-def run(
-    file: Path,
-    folder: Path,
-    *,
-    run_live: bool,
-    say: Callable[[str], None],
-) -> None:
-    """Runs what has no current row, live calls one at a time first; writes rows to ``file``.
-
-    Args:
-        file: CSV file with the columns of ``RowFile``.
-        folder: directory of the experiments.
-        run_live: run live calls; otherwise only the simulations.
-        say: called with a line after each live repeat.
-
-    Raises:
-        BackendUnavailable: this machine cannot run live calls.
-        BadInput: another process writes the file or the experiments.
-    """
-
-    def ended(name: str, one: Repeat) -> None:
-        what = f"disturbed {one.disturbed}" if one.disturbed else f"{one.status} {one.reason}"
-        say(f"{name}, repeat {one.repeat}: {what.strip()}")
-
-    for name, count in ((LIVE, LIVE_REPEATS), (SIM, SIMULATED_REPEATS)):
-        if name == LIVE and not run_live:
-            continue
-        cells = [cell for cell in CELLS if name == SIM or cell.case not in ONLY_SIMULATED]
-        campaign = Campaign(
-            {cell.name: Repeated(cell.scenario(), range(count), MEASURED) for cell in cells},
-            backend(name),
-            RowFile(file),
-            folder / name,
-            versions={cell.name: build() for cell in cells} if name == SIM else {},
+def run(file: Path, folder: Path, *, run_live: bool, say: Callable[[str], None]) -> None:
+    """Runs all conditions live and simulated, as far as they have no current rows; see :func:`run_both`."""
+    simulated, live = (
+        {cell.name: Condition(cell.scenario(), range(repeats), MEASURED) for cell in cells}
+        for cells, repeats in (
+            (CELLS, SIMULATED_REPEATS),
+            ([cell for cell in CELLS if cell.case not in ONLY_SIMULATED], LIVE_REPEATS),
         )
-        campaign.run(ended if name == LIVE else lambda name, one: None)
+    )
+    run_both({LIVE: live, SIM: simulated}, RowFile(file), folder, run_live=run_live, say=say)
 
 
 @dataclass(frozen=True)
-class Found:
-    """What is kept of all conditions."""
+class Repeats:
+    """The kept repeats of all conditions."""
 
     records: Mapping[Key, Record]
 
@@ -175,6 +145,6 @@ class Found:
         return welch(self.summary(before, side, metric), self.summary(after, side, metric))
 
 
-def read(file: Path) -> Found:
-    """What is kept in a file of rows."""
-    return Found(RowFile(file).read())
+def read(file: Path) -> Repeats:
+    """The repeats in a file of rows."""
+    return Repeats(RowFile(file).read())

@@ -1,4 +1,4 @@
-"""Random calls whose packets a queue may mark: the distribution of ``rtclab validate --marks``.
+"""Random calls whose packets a queue may mark: the distribution of ``rtclab validate marks``.
 
 SCReAM, half of the calls behind queues that mark and half behind drop-tail, and goog-cc behind current
 queues. SCReAM's odd seeds are for improving the models, its even seeds are held out.
@@ -11,7 +11,7 @@ from typing import Any
 
 from rtclab.arenas import random_calls
 from rtclab.scenario import Scenario
-from rtclab_papers.validate.conditions import Condition
+from rtclab_papers.validate.conditions import CallCondition
 
 DURATION_S = 45
 SCREAM_SEEDS = range(1, 41)
@@ -53,12 +53,12 @@ DISTRIBUTION = (
 """Each property and its distribution, as text for the page."""
 
 
-def conditions() -> list[Condition]:
+def conditions() -> list[CallCondition]:
     """All conditions."""
     return [draw(seed) for seed in (*SCREAM_SEEDS, *GOOG_CC_SEEDS)]
 
 
-def draw(seed: int) -> Condition:
+def draw(seed: int) -> CallCondition:
     """The condition of a seed. The same seed always gives the same condition."""
     source = random.Random(f"marks {seed}")
     is_scream = seed in SCREAM_SEEDS
@@ -87,7 +87,7 @@ def draw(seed: int) -> Condition:
     if source.random() < 0.5:
         data["audio"] = {"bitrate": "32 kbit/s"}
     scenario = Scenario.read(data, f"condition {seed}")
-    return Condition(f"marks-{seed:03d}", _words(control, alice, bob, data), scenario, _group(seed))
+    return CallCondition(f"marks-{seed:03d}", _words(control, alice, bob, data), scenario, _group(seed))
 
 
 def _group(seed: int) -> str:

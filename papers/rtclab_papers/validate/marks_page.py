@@ -5,14 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from rtclab.report import as_svg
-from rtclab.trace import write_text
-from rtclab_papers.validate import marks, notes_of
-from rtclab_papers.validate.chance import chance_file, read_chances
-from rtclab_papers.validate.outcomes import SIMULATED_REPEATS, Outcome
-from rtclab_papers.validate.sections import by_condition
-from rtclab_papers.validate.tables import goal_words, table, table_words
-from rtclab_papers.validate.twin_page import plots
+from rtclab_papers.markdown import write_page
+from rtclab_papers.validate import marks
+from rtclab_papers.validate.outcome_files import read_chances
+from rtclab_papers.validate.outcomes import SIMULATED_REPEATS, ConditionOutcome, ErrorsByChance
+from rtclab_papers.validate.scores import COLUMNS, condition_table, goal_words, score_table
+from rtclab_papers.validate.twin_page import distribution, plots
 from rtclab_papers.validate.twin_plots import drawings
 
 AIMS = {
@@ -29,59 +27,41 @@ SHOWN = ("receiving_rate", "rtt", "queuing_delay_p50", "queuing_delay_p95", "ce_
 """The metrics whose errors are shown for each condition."""
 
 
-def write_marks(page: Path, outcomes: Sequence[Outcome], rows: Path) -> None:
-    """Writes the page, and its plots beside it as ``NAME-METRIC.svg``.
+def write_marks(page: Path, outcomes: Sequence[ConditionOutcome], rows: Path) -> None:
+    """Writes the page, and its plots beside it.
 
     Args:
         page: the Markdown file. Text below its line ``NOTES`` is kept.
         outcomes: the conditions.
         rows: the file of their rows, beside which the errors by chance are.
     """
-    page.parent.mkdir(parents=True, exist_ok=True)
-    for drawing in drawings(outcomes, marks.GROUPS) if outcomes else []:
-        write_text(page.with_name(f"{page.stem}-{drawing.name}.svg"), as_svg(drawing))
-    write_text(page, "\n".join(_page(page.stem, outcomes, rows)) + "\n" + notes_of(page))
+    shown = drawings(outcomes, marks.GROUPS) if outcomes else []
+    write_page(page, _page(page.stem, outcomes, read_chances(rows)), shown)
 
 
-def _page(stem: str, outcomes: Sequence[Outcome], rows: Path) -> Iterator[str]:
+def _page(stem: str, outcomes: Sequence[ConditionOutcome], chances: ErrorsByChance) -> Iterator[str]:
     yield "# SCReAM, and queues that mark: simulated against live"
-    yield ""
-    yield "How well does a simulation predict Chromium's own SCReAM, with feedback as in RFC 8888, behind"
-    yield "queues that mark packets, and goog-cc behind current queues?"
-    yield ""
-    count = SIMULATED_REPEATS
-    yield "Made by `rtclab validate --marks`. Each condition is a call of two people, drawn from the"
-    yield f"distribution below, run once with two real Chromiums for {marks.DURATION_S} s and simulated"
-    yield f"{count} times. The models were improved on the odd seeds of SCReAM; its even seeds, and all seeds"
-    yield "of goog-cc, were compared afterwards."
-    yield ""
-    chances = read_chances(chance_file(rows))
-    for group in marks.GROUPS:
+    yield """\
+How well does a simulation predict Chromium's own SCReAM, with feedback as in RFC 8888, behind
+queues that mark packets, and goog-cc behind current queues?"""
+    yield f"""\
+Made by `rtclab validate --marks`. Each condition is a call of two people, drawn from the
+distribution below, run once with two real Chromiums for {marks.DURATION_S} s and simulated
+{SIMULATED_REPEATS} times. The models were improved on the odd seeds of SCReAM; its even seeds, and all seeds
+of goog-cc, were compared afterwards."""
+    for group, words in marks.GROUPS.items():
         own = [one for one in outcomes if one.condition.group == group]
         if not own:
             continue
         goals = group if group in AIMED else ""
-        yield f"## {marks.GROUPS[group]}"
-        yield ""
-        yield from table(own, {group: "all"}, goals=goals, aims=AIMS, chances=chances)
-        yield ""
+        yield f"## {words}"
+        yield score_table(own, {group: "all"}, goals=goals, aims=AIMS, chances=chances)
         if goals:
             lucky = {metric: one for (name, metric), one in chances.items() if name == group}
-            yield from goal_words(own, "these conditions", chances=lucky, aims=AIMS)
-            yield ""
+            yield goal_words(own, "these conditions", chances=lucky, aims=AIMS)
         yield "Median errors over the flows of each condition:"
-        yield ""
-        yield from by_condition(own, SHOWN)
-        yield ""
+        yield condition_table(own, SHOWN)
     yield "## How to read the tables"
-    yield ""
-    yield from table_words()
-    yield ""
+    yield COLUMNS
     yield from plots(stem, outcomes)
-    yield "## Distribution of the conditions"
-    yield ""
-    yield "| property | distribution |"
-    yield "|---|---|"
-    for what, distribution in marks.DISTRIBUTION:
-        yield f"| {what} | {distribution} |"
-    yield ""
+    yield from distribution(marks.DISTRIBUTION)

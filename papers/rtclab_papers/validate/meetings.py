@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from rtclab.scenario import Scenario
-from rtclab_papers.validate.conditions import Condition
+from rtclab_papers.validate.conditions import CallCondition
 
 GROUP = "meetings"
 GROUPS = {GROUP: GROUP}
@@ -32,7 +32,7 @@ WORSE_LINK = {
 }
 """Less up than one stream wants, and enough down for all that an SFU forwards."""
 VIDEO = {"width": 320, "height": 180, "frame_rate": 15, "camera": "steady", "max_bitrate": "600 kbit/s"}
-"""The camera. Its maximum is that of browsers at this size.
+"""The camera, with the maximum rate of browsers at this size.
 
 It is small because two cores encode twelve streams in a mesh of four. At 320x240 and 30 frames/s a frame took
 30 ms there, more than in an undisturbed call (``SLOWEST_ENCODER_MS``).
@@ -40,12 +40,12 @@ It is small because two cores encode twelve streams in a mesh of four. At 320x24
 AUDIO = {"bitrate": "32 kbit/s"}
 
 
-def conditions() -> list[Condition]:
+def known_conditions() -> list[CallCondition]:
     """The six meetings."""
     return [meeting(people, topology) for people in SIZES for topology in TOPOLOGIES]
 
 
-def meeting(people: int, topology: str) -> Condition:
+def meeting(people: int, topology: str) -> CallCondition:
     """A meeting of the first ``people`` of four in one of the ``TOPOLOGIES``."""
     name = f"meeting-{people}-{topology}"
     words = f"{people} people {TOPOLOGIES[topology]}"
@@ -63,26 +63,26 @@ def meeting(people: int, topology: str) -> Condition:
     else:
         data["servers"] = {SERVER: {"kind": topology}}
         data["calls"] = [{"kind": "sfu", "server": SERVER}]
-    return Condition(name, words, Scenario.read(data, name), GROUP)
+    return CallCondition(name, words, Scenario.read(data, name), GROUP)
 
 
 def introduction() -> Iterator[str]:
-    """The lines of the page above the figures."""
+    """The section of the page above the figures."""
     size = f"{VIDEO['width']}x{VIDEO['height']} at {VIDEO['frame_rate']} frames/s"
     yield "## Meetings"
-    yield ""
-    yield "Three and four people in a mesh, over rtclab's own SFU (`str0m`) and over Janus. Everybody has"
-    yield f"{_words(LINK)}, except {WORSE}:"
-    yield f"{_words(WORSE_LINK)}."
-    yield f"Cameras of {size}, up to {VIDEO['max_bitrate']}, with audio."
-    yield f"Each meeting has one live call of {DURATION_S} s. Values are per flow."
-    yield f"Over an SFU these are what each person sends to the server (`alice->{SERVER}`), its feedback"
-    yield f"(`{SERVER}->alice`), and what each person receives of each other one (`alice->bob`)."
-    yield ""
-    yield "The simulated SFU forwards everything to everybody, answers NACKs itself and ignores the"
-    yield "receivers' estimates, as Janus does by default. rtclab's SFU estimates the bandwidth towards each"
-    yield "receiver to choose a layer of simulcast. Here there is one layer, so that the simulated SFUs"
-    yield "differ only in how connections are set up."
+    yield f"""\
+Three and four people in a mesh, over rtclab's own SFU (`str0m`) and over Janus. Everybody has
+{_words(LINK)}, except {WORSE}:
+{_words(WORSE_LINK)}.
+Cameras of {size}, up to {VIDEO["max_bitrate"]}, with audio.
+Each meeting has one live call of {DURATION_S} s. Values are per flow.
+Over an SFU these are what each person sends to the server (`alice->{SERVER}`), its feedback
+(`{SERVER}->alice`), and what each person receives of each other one (`alice->bob`)."""
+    yield """\
+The simulated SFU forwards everything to everybody, answers NACKs itself and ignores the
+receivers' estimates, as Janus does by default. rtclab's SFU estimates the bandwidth towards each
+receiver to choose a layer of simulcast. Here there is one layer, so that the simulated SFUs
+differ only in how connections are set up."""
 
 
 def _words(link: dict[str, dict[str, str]]) -> str:

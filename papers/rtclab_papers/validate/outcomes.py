@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import cached_property
 from math import nan
+from warnings import catch_warnings, simplefilter
 
 import numpy as np
 import polars as pl
 
 from rtclab import Results
-from rtclab.metrics import METRICS, Metric
-from rtclab_papers.validate.conditions import Condition
+from rtclab.metrics import METRICS, Metric, PredictionRange, prediction_range
+from rtclab_papers.validate.conditions import CallCondition
 
 SIMULATED_REPEATS = 39
-"""The smallest number of repeats between whose extremes a further one lies with 95 %; see ``expected``."""
+"""The smallest number of repeats between whose extremes a further one lies with 95 %."""
 
 FIRST = (
     "receiving_rate",
@@ -86,52 +87,6 @@ Key = tuple[str, str]
 """Metric and flow, which is empty for a metric of the whole call."""
 
 
-@dataclass(frozen=True)
-class Expected:
-    """What the simulated repeats say of a metric of one flow.
-
-    Attributes:
-        middle: median over the repeats, which a few outliers do not change.
-        low: smallest value, the lower end of the interval in which a further repeat is expected.
-        high: largest value, the upper end of that interval.
-        known: number of repeats in which the metric could be measured.
-        by_chance: error of each repeat if it were the live call, against the median of the other repeats, as
-            a share of it; NaN where it has none. Files do not keep these.
-    """
-
-    middle: float
-    low: float
-    high: float
-    known: int
-    by_chance: tuple[float, ...] = field(default=(), compare=False, repr=False)
-
-    @property
-    def level(self) -> float:
-        """Probability that a further repeat lies in the interval, at least: (known - 1) / (known + 1)."""
-        return (self.known - 1) / (self.known + 1)
-
-
-def expected(values: Sequence[float]) -> Expected:
-    """Median of the repeats, and the interval in which a further one is expected: their range.
-
-    Repeats with other seeds are exchangeable. So each of n + 1 values is as likely the smallest or the
-    largest as any other, and the last one lies between the extremes of the others with probability
-    (n - 1) / (n + 1), whatever the distribution: 95 % for 39 repeats. With equal values it is more. A repeat
-    in which the metric is unknown, such as a call that does not connect, does not count: n is smaller, and so
-    is the probability.
-
-    Source: S. S. Wilks, Annals of Mathematical Statistics 12 (1941); H. A. David and H. N. Nagaraja, Order
-    Statistics, 3rd edition (2003), chapter 7, on prediction intervals.
-
-    Raises:
-        ValueError: there are no values.
-    """
-    array = np.asarray(values, dtype=np.float64)
-    if not array.size:
-        raise ValueError("no values")
-    return Expected(float(np.median(array)), float(array.min()), float(array.max()), array.size)
-
-
 def relative_error(metric: str, simulated: float, live: float) -> float:
     """Simulated minus live, as a share of live; NaN if live is too small for that to say something."""
     return (simulated - live) / live if live > MEANINGFUL_ABOVE.get(metric, 0.0) else nan
@@ -178,15 +133,27 @@ class Live:
 
 @dataclass(frozen=True)
 class Simulated:
-    """The simulated repeats of a condition: their number, those in which everybody connected, and values."""
+    """The simulated repeats of a condition.
+
+    Attributes:
+        calls: number of repeats; 0 if the condition was not simulated.
+        connected: number of repeats in which everybody connected.
+        values: by metric and flow what the repeats predict of a further one.
+        errors: by metric and flow the error of each repeat by chance (``errors_by_chance``). Files do not
+            keep these.
+    """
 
     calls: int
     connected: int
-    values: Mapping[Key, Expected]
+    values: Mapping[Key, PredictionRange]
+    errors: Mapping[Key, Sequence[float]] = field(default_factory=dict, compare=False, repr=False)
+
+
+NOT_SIMULATED = Simulated(0, 0, {})
 
 
 @dataclass(frozen=True)
-class Pair:
+class ValuePair:
     """A metric of one flow in one condition: the value of a live call, and what the simulation expects."""
 
     condition: str
@@ -194,7 +161,7 @@ class Pair:
     metric: str
     flow: str
     live: float
-    expected: Expected
+    expected: PredictionRange
 
     @property
     def error(self) -> float:
@@ -209,24 +176,24 @@ class Pair:
 
 
 @dataclass(frozen=True)
-class Outcome:
+class ConditionOutcome:
     """The results of a condition on both backends."""
 
-    condition: Condition
+    condition: CallCondition
     live: Live
-    simulated: Simulated
+    simulated: Simulated = NOT_SIMULATED
 
     @cached_property
-    def pairs(self) -> tuple[Pair, ...]:
+    def pairs(self) -> tuple[ValuePair, ...]:
         """Everything that is compared and known on both sides."""
         return tuple(self._pairs())
 
-    def _pairs(self) -> Iterator[Pair]:
+    def _pairs(self) -> Iterator[ValuePair]:
         for (metric, flow), values in self.live.values.items():
-            said = self.simulated.values.get((metric, flow))
-            if metric in COMPARED and said is not None:
+            expected = self.simulated.values.get((metric, flow))
+            if metric in COMPARED and expected is not None:
                 for value in values:
-                    yield Pair(self.condition.name, self.condition.group, metric, flow, value, said)
+                    yield ValuePair(self.condition.name, self.condition.group, metric, flow, value, expected)
 
     @property
     def connects_on_one_side_only(self) -> bool:
@@ -240,7 +207,7 @@ LEFT_OUT_OF = 6
 """Of this many conditions of a group, one may be left out because the machine disturbed its call."""
 
 
-def left_out(outcomes: Sequence[Outcome]) -> list[Outcome]:
+def left_out(outcomes: Sequence[ConditionOutcome]) -> list[ConditionOutcome]:
     """The conditions of a group that the machine disturbed in every try; none if they are too many.
 
     The load of the machine must not choose what is compared, so if they are more than one in
@@ -250,9 +217,9 @@ def left_out(outcomes: Sequence[Outcome]) -> list[Outcome]:
     return disturbed if LEFT_OUT_OF * len(disturbed) <= len(outcomes) else []
 
 
-def counted(outcomes: Sequence[Outcome]) -> list[Outcome]:
+def counted(outcomes: Sequence[ConditionOutcome]) -> list[ConditionOutcome]:
     """The conditions whose values count: without those that are left out of their group."""
-    groups: dict[str, list[Outcome]] = {}
+    groups: dict[str, list[ConditionOutcome]] = {}
     for one in outcomes:
         groups.setdefault(one.condition.group, []).append(one)
     spared = {one.condition.name for own in groups.values() for one in left_out(own)}
@@ -270,17 +237,22 @@ def live_of(results: Results) -> Live:
 
 def simulated_of(results: Results) -> dict[str, Simulated]:
     """What was simulated of each condition, by its label."""
-    outcomes = results.outcomes()
-    calls = dict(outcomes.group_by("condition").len().iter_rows())
-    # Of a finished simulation, the note names the pairs that did not connect.
-    connected = dict(outcomes.filter(status="finished", note="").group_by("condition").len().iter_rows())
-    values: dict[str, dict[Key, Expected]] = {label: {} for label in calls}
-    for (label,), rows in results.metrics().group_by("condition"):
-        repeats = outcomes.filter(condition=label)["repeat"].to_list()
-        for key, found in _by_repeat(rows).items():
-            by_chance = errors_by_chance(key[0], [found.get(repeat, nan) for repeat in repeats])
-            values[str(label)][key] = replace(expected([*found.values()]), by_chance=by_chance)
-    return {label: Simulated(calls[label], connected.get(label, 0), own) for label, own in values.items()}
+    rows = results.metrics().partition_by("condition", as_dict=True)
+    found = {}
+    for label, calls in results.outcomes().group_by("condition", maintain_order=True):
+        values = _by_repeat(rows[label]) if label in rows else {}
+        repeats = calls["repeat"].to_list()
+        found[str(label[0])] = Simulated(
+            len(repeats),
+            # Of a finished simulation, the note names the pairs that did not connect.
+            calls.filter(status="finished", note="").height,
+            {key: prediction_range([*of.values()]) for key, of in values.items()},
+            {
+                key: errors_by_chance(key[0], [of.get(repeat, nan) for repeat in repeats])
+                for key, of in values.items()
+            },
+        )
+    return found
 
 
 def _by_repeat(rows: pl.DataFrame) -> dict[Key, dict[int, float]]:
@@ -290,3 +262,49 @@ def _by_repeat(rows: pl.DataFrame) -> dict[Key, dict[int, float]]:
     for metric, flow, repeat, value in known.select("metric", "flow", "repeat", "value").iter_rows():
         found.setdefault((metric, flow), {})[repeat] = value
     return found
+
+
+@dataclass(frozen=True)
+class ErrorByChance:
+    """The median error of a group of conditions by chance alone, as a share of the live value.
+
+    Each repeat takes the place of the live calls in turn, with the others as its simulation. That gives as
+    many median errors as there are repeats.
+
+    Attributes:
+        error: the median of these.
+        low: the smallest of these.
+        high: the largest of these. A live error is larger by chance once in 40 times, with 39 repeats.
+    """
+
+    error: float
+    low: float
+    high: float
+
+
+ErrorsByChance = Mapping[tuple[str, str], ErrorByChance]
+"""By group of conditions and metric."""
+
+
+def median_errors_by_chance(outcomes: Iterable[ConditionOutcome]) -> dict[tuple[str, str], ErrorByChance]:
+    """The errors by chance in conditions that were just simulated, for the values that live calls have."""
+    errors: dict[tuple[str, str], list[Sequence[float]]] = {}
+    for one in outcomes:
+        for pair in one.pairs:
+            if (pair.metric, pair.flow) in one.simulated.errors:
+                own = one.simulated.errors[pair.metric, pair.flow]
+                errors.setdefault((pair.group, pair.metric), []).append(own)
+    return {key: found for key, own in errors.items() if (found := _median_error(own)) is not None}
+
+
+def _median_error(errors: Sequence[Sequence[float]]) -> ErrorByChance | None:
+    """The error by chance of one metric, whose errors have a row per value and a column per repeat."""
+    repeats = min(map(len, errors))
+    table = np.asarray([row[:repeats] for row in errors])
+    with catch_warnings():
+        simplefilter("ignore", RuntimeWarning)  # a repeat without any error is NaN
+        medians = np.nanmedian(table, axis=0)
+    medians = medians[~np.isnan(medians)]
+    if not medians.size:
+        return None
+    return ErrorByChance(float(np.median(medians)), float(medians.min()), float(medians.max()))

@@ -13,11 +13,12 @@ import zipfile
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal, get_args
 
 from rtclab.errors import BadInput
 from rtclab.scenario import BYTES_PER_OPPORTUNITY, Scenario, read_mahimahi
-from rtclab_papers.validate.conditions import Condition
+from rtclab_papers.markdown import table
+from rtclab_papers.validate.conditions import CallCondition
 
 GROUP = "recorded"
 GROUPS = {GROUP: GROUP}
@@ -35,6 +36,10 @@ OTHER_LINK = {
     "down": {"capacity": "20 Mbit/s", "delay": "5 ms", "queue": "100 ms"},
 }
 """The link of the other participant."""
+
+
+Way = Literal["up", "down"]
+"""A direction of the phone's link."""
 
 
 @dataclass(frozen=True)
@@ -63,91 +68,76 @@ IRELAND = Source("uccmisl/5Gdataset", "306d92eba81cb4f1195d8b8eba625666a02a10ec"
 
 
 @dataclass(frozen=True)
-class File:
-    """A file with recordings.
-
-    Attributes:
-        source: the repository that has it.
-        name: its name there, and in the directory of the files.
-        sha256: its digest.
-    """
-
-    source: Source
-    name: str
-    sha256: str
-
-
-@dataclass(frozen=True)
 class Network:
     """A recorded network, in both directions of the phone.
 
     Attributes:
         name: name of the condition.
         words: what was recorded.
-        up: the file with the uplink.
-        down: the file with the downlink.
+        source: the repository that has its files.
+        up: the name of the file with the uplink, there and in the directory of the files.
+        down: the name of the file with the downlink.
+        sha256: the digests of both files.
         member: the table of rates in a ZIP archive; empty if the files are in Mahimahi's format.
     """
 
     name: str
     words: str
-    up: File
-    down: File
+    source: Source
+    up: str
+    down: str
+    sha256: tuple[str, str]
     member: str = ""
 
+    def file(self, way: Way) -> str:
+        """The name of the file of a direction."""
+        return self.up if way == "up" else self.down
 
-def _pair(name: str, up: str, down: str) -> tuple[File, File]:
-    return File(MAHIMAHI, f"{name}.up", up), File(MAHIMAHI, f"{name}.down", down)
+
+def _mahimahi(name: str, words: str, stem: str, up: str, down: str) -> Network:
+    """A network of the first repository, whose two files have these digests."""
+    return Network(name, words, MAHIMAHI, f"{stem}.up", f"{stem}.down", (up, down))
 
 
-_IRELAND_ZIP = File(
-    IRELAND,
-    "5G-production-dataset.zip",
-    "abc729d696b5e0ba34a9c6ed35a851f2868d2b5071be5efb8a49691c23bb1a9b",
-)
+_IRELAND_ZIP = "5G-production-dataset.zip"
+_IRELAND_SHA256 = "abc729d696b5e0ba34a9c6ed35a851f2868d2b5071be5efb8a49691c23bb1a9b"
 
 NETWORKS = (
-    Network(
+    _mahimahi(
         "att-lte-2016",
         "AT&T, LTE, driving, 2016",
-        *_pair(
-            "ATT-LTE-driving-2016",
-            "ebb3d53674b77be4ed920ad91c4513a496e04e30da839e2ca8a627cb7269071e",
-            "24a40538340de991e0a6595aefc381b11a3da0446176e69b51750707a57b0344",
-        ),
+        "ATT-LTE-driving-2016",
+        "ebb3d53674b77be4ed920ad91c4513a496e04e30da839e2ca8a627cb7269071e",
+        "24a40538340de991e0a6595aefc381b11a3da0446176e69b51750707a57b0344",
     ),
-    Network(
+    _mahimahi(
         "tmobile-lte",
         "T-Mobile, LTE",
-        *_pair(
-            "TMobile-LTE-short",
-            "1c0d1bf5417b07597724fd64afe676af3c1f337a4ccdde90106bf96b1bcf18b2",
-            "4f33dce8dd811b5702272af64aaf64d3913719919abd776edf1e0f7c0965da43",
-        ),
+        "TMobile-LTE-short",
+        "1c0d1bf5417b07597724fd64afe676af3c1f337a4ccdde90106bf96b1bcf18b2",
+        "4f33dce8dd811b5702272af64aaf64d3913719919abd776edf1e0f7c0965da43",
     ),
-    Network(
+    _mahimahi(
         "verizon-lte",
         "Verizon, LTE",
-        *_pair(
-            "Verizon-LTE-short",
-            "f6cd9049f58d70f12545772a3482ded085b6d50f06a2f4ff4afcfb6fe7976dcc",
-            "c918436fbd6246af134c76585d9395881fdd27203c59a8902b9a7c675b8a8e3e",
-        ),
+        "Verizon-LTE-short",
+        "f6cd9049f58d70f12545772a3482ded085b6d50f06a2f4ff4afcfb6fe7976dcc",
+        "c918436fbd6246af134c76585d9395881fdd27203c59a8902b9a7c675b8a8e3e",
     ),
-    Network(
+    _mahimahi(
         "tmobile-umts",
         "T-Mobile, UMTS (3G), driving",
-        *_pair(
-            "TMobile-UMTS-driving",
-            "f2dc7c8e57f4cf525fefaff2d68c18a9118fd1382ce9c240b1d324a2a60f8a65",
-            "c97a74e7e6cf593d93b59f73db614bc6186bef510531636ad9961a3b9fc18024",
-        ),
+        "TMobile-UMTS-driving",
+        "f2dc7c8e57f4cf525fefaff2d68c18a9118fd1382ce9c240b1d324a2a60f8a65",
+        "c97a74e7e6cf593d93b59f73db614bc6186bef510531636ad9961a3b9fc18024",
     ),
     Network(
         "ireland-5g",
         "an Irish operator, 5G, a drive of 2020, the same recording in both directions",
+        IRELAND,
         _IRELAND_ZIP,
         _IRELAND_ZIP,
+        (_IRELAND_SHA256, _IRELAND_SHA256),
         "5G-production-dataset/Download/Driving/B_2020.02.27_17.30.15.csv",
     ),
 )
@@ -160,7 +150,7 @@ The tables of ``uccmisl/5Gdataset`` have two such seconds after every file, in s
 """
 
 
-def conditions(folder: Path, say: Callable[[str], None]) -> list[Condition]:
+def conditions(folder: Path, say: Callable[[str], None]) -> list[CallCondition]:
     """The conditions whose files are there.
 
     Args:
@@ -172,7 +162,7 @@ def conditions(folder: Path, say: Callable[[str], None]) -> list[Condition]:
     """
     found = []
     for network in NETWORKS:
-        lacking = [file.name for file in _files(network) if not (folder / file.name).is_file()]
+        lacking = [file for file in _files(network) if not (folder / file).is_file()]
         if lacking:
             say(f"recorded-{network.name}: left out. {where(network, lacking, folder)}")
         else:
@@ -180,19 +170,19 @@ def conditions(folder: Path, say: Callable[[str], None]) -> list[Condition]:
     return found
 
 
-def without_recordings() -> list[Condition]:
+def known_conditions() -> list[CallCondition]:
     """The conditions, without capacity on their links: to show what is kept of them, not to run them."""
     return [condition(network, None) for network in NETWORKS]
 
 
-def _files(network: Network) -> list[File]:
+def _files(network: Network) -> list[str]:
     """The files of a network, each once."""
     return list(dict.fromkeys((network.up, network.down)))
 
 
 def where(network: Network, lacking: list[str], folder: Path) -> str:
     """The sentence that says which files are missing, and where to get and put them."""
-    source = network.up.source
+    source = network.source
     origin = f"{source.folder}/ of " if source.folder != "." else ""
     return (
         f"Put {' and '.join(lacking)} from {origin}github.com/{source.repository} "
@@ -200,7 +190,7 @@ def where(network: Network, lacking: list[str], folder: Path) -> str:
     )
 
 
-def condition(network: Network, folder: Path | None) -> Condition:
+def condition(network: Network, folder: Path | None) -> CallCondition:
     """The condition of a network: alice's phone is in it, bob has a good link.
 
     Without a folder the phone's link has no capacity.
@@ -213,14 +203,11 @@ def condition(network: Network, folder: Path | None) -> Condition:
     data: dict[str, Any] = {
         "name": name,
         "title": f"Recorded network: {network.words}",
-        "source": f"github.com/{network.up.source.repository}",
+        "source": f"github.com/{network.source.repository}",
         "duration": f"{DURATION_S} s",
         "participants": {
             "alice": {
-                "link": {
-                    "up": _path(network, network.up, folder),
-                    "down": _path(network, network.down, folder),
-                }
+                "link": {way: _path(network, way, folder) for way in get_args(Way)},
             },
             "bob": {"link": OTHER_LINK},
         },
@@ -233,32 +220,32 @@ def condition(network: Network, folder: Path | None) -> Condition:
         },
         "audio": {"bitrate": "32 kbit/s"},
     }
-    return Condition(name, network.words, Scenario.read(data, name), GROUP)
+    return CallCondition(name, network.words, Scenario.read(data, name), GROUP)
 
 
-def _path(network: Network, file: File, folder: Path | None) -> dict[str, Any]:
+def _path(network: Network, way: Way, folder: Path | None) -> dict[str, Any]:
     """One direction of the phone's link. The recording is in the scenario, so that its run needs no file."""
     delay = f"{DELAY_MS} ms"
     if folder is None:
         return {"delay": delay}
-    capacity = {"trace": file.name, "opportunities_ms": opportunities(network, file, folder)}
+    capacity = {"trace": network.file(way), "opportunities_ms": opportunities(network, way, folder)}
     return {"capacity": capacity, "delay": delay, "queue": QUEUE}
 
 
-def opportunities(network: Network, file: File, folder: Path) -> list[int]:
+def opportunities(network: Network, way: Way, folder: Path) -> list[int]:
     """The times in ms at which 1500 bytes may be sent, in the part of the recording that is used.
 
     Raises:
         BadInput: the file is not the one that was used.
         OSError: the file cannot be read.
     """
-    place = folder / file.name
+    place = folder / network.file(way)
     content = place.read_bytes()
-    digest = hashlib.sha256(content).hexdigest()
-    if digest != file.sha256:
+    digest, expected = hashlib.sha256(content).hexdigest(), network.sha256[way == "down"]
+    if digest != expected:
         raise BadInput(
-            f"{place} is not the file that was used: its SHA-256 is {digest}, expected {file.sha256} "
-            f"(github.com/{file.source.repository}, commit {file.source.revision[:12]})"
+            f"{place} is not the file that was used: its SHA-256 is {digest}, expected {expected} "
+            f"(github.com/{network.source.repository}, commit {network.source.revision[:12]})"
         )
     if network.member:
         with zipfile.ZipFile(io.BytesIO(content)) as archive:
@@ -296,26 +283,23 @@ def opportunities_of(seconds_kbps: list[int]) -> list[int]:
 
 
 def introduction() -> Iterator[str]:
-    """The lines of the page above the figures."""
+    """The section of the page above the figures."""
     yield "## Recorded networks"
-    yield ""
-    yield "Networks that people recorded, one direction after the other or both at once, as the times at"
-    yield "which a packet of 1500 bytes could be sent (Mahimahi's format). Alice's phone is in the network,"
-    yield f"with {DELAY_MS} ms each way and a queue of {QUEUE} in each direction; bob has 20 Mbit/s. The"
-    yield f"first minute of each recording is used. Calls of {DURATION_S} s, 640x480, VP8, with audio."
-    yield ""
-    yield "| condition | network | files | repository, commit | licence |"
-    yield "|---|---|---|---|---|"
+    yield f"""\
+Networks that people recorded, one direction after the other or both at once, as the times at
+which a packet of 1500 bytes could be sent (Mahimahi's format). Alice's phone is in the network,
+with {DELAY_MS} ms each way and a queue of {QUEUE} in each direction; bob has 20 Mbit/s. The
+first minute of each recording is used. Calls of {DURATION_S} s, 640x480, VP8, with audio."""
+    rows = []
     for network in NETWORKS:
-        source = network.up.source
-        files = ", ".join(f"`{file.name}`" for file in _files(network))
+        source = network.source
+        files = ", ".join(f"`{file}`" for file in _files(network))
         member = f": `{network.member.rpartition('/')[2]}`" if network.member else ""
-        yield (
-            f"| recorded-{network.name} | {network.words} | {files}{member} "
-            f"| {source.repository}, {source.revision[:12]} | {source.licence} |"
-        )
-    yield ""
-    yield "The files are not part of rtclab. `rtclab validate --recorded DIR` runs the conditions whose files"
-    yield "are in a directory. The 5G table has a rate per second of a download. Seconds below"
-    yield f"{PAUSE_KBPS} kbit/s, between two files, are left out; the others become opportunities at an even"
-    yield "distance. The uplink was not loaded, so both directions have the rate of the downlink."
+        commit = f"{source.repository}, {source.revision[:12]}"
+        rows.append((f"recorded-{network.name}", network.words, files + member, commit, source.licence))
+    yield table(["condition", "network", "files", "repository, commit", "licence"], rows)
+    yield f"""\
+The files are not part of rtclab. `rtclab validate --recorded DIR` runs the conditions whose files
+are in a directory. The 5G table has a rate per second of a download. Seconds below
+{PAUSE_KBPS} kbit/s, between two files, are left out; the others become opportunities at an even
+distance. The uplink was not loaded, so both directions have the rate of the downlink."""

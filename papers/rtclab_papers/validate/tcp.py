@@ -16,8 +16,7 @@ from numpy.typing import ArrayLike
 
 from rtclab.backend import backend, turn
 from rtclab.scenario import Scenario
-from rtclab.trace import write_text
-from rtclab_papers.validate import notes_of
+from rtclab_papers.markdown import table
 
 SCENARIO = "tcp-vs-kernel"
 DURATION_S = 30
@@ -32,7 +31,7 @@ BOUNDS_PERCENT = {"rate": 5.0, "queue": 20.0, "share": 10.0}
 
 
 @dataclass(frozen=True)
-class Condition:
+class Bottleneck:
     """A bottleneck and the TCP flows that share it. Each direction has half of the round-trip time."""
 
     capacity_bps: int
@@ -58,7 +57,7 @@ class Condition:
 
 
 CONDITIONS = tuple(
-    Condition(capacity_bps, rtt_ms, queue_bytes, control, flows)
+    Bottleneck(capacity_bps, rtt_ms, queue_bytes, control, flows)
     for capacity_bps, rtt_ms, queue_bytes in (
         (10_000_000, 50, 62_500),
         (10_000_000, 50, 125_000),
@@ -92,12 +91,12 @@ class Figures:
         }
 
 
-def simulated(condition: Condition, duration_s: int) -> Figures:
+def simulated(condition: Bottleneck, duration_s: int) -> Figures:
     """The figures of the simulator's TCP."""
     scenario = condition.scenario(duration_s)
     with TemporaryDirectory(prefix="rtclab-tcp-") as out:
-        table = backend("sim").run(scenario, seed=1, repeat=0, out=Path(out)).table("packets")
-        packets = table.filter(pl.col("flow").str.contains(r"^upload(\.\d+)?$"))
+        every = backend("sim").run(scenario, seed=1, repeat=0, out=Path(out)).table("packets")
+        packets = every.filter(pl.col("flow").str.contains(r"^upload(\.\d+)?$"))
     received = (
         packets.drop_nulls("delivered_ns").group_by("flow").agg(pl.col("size_bytes").sum()).sort("flow")
     )
@@ -113,7 +112,7 @@ class Lateness:
     max_ms: float
 
 
-def of_kernel(condition: Condition, duration_s: int) -> tuple[Figures, Lateness]:
+def of_kernel(condition: Bottleneck, duration_s: int) -> tuple[Figures, Lateness]:
     """The figures of the kernel's TCP through the emulator, and the emulator's lateness."""
     from rtclab.backend.live import kernel_tcp
 
@@ -129,7 +128,7 @@ def of_kernel(condition: Condition, duration_s: int) -> tuple[Figures, Lateness]
 
 
 def _figures(
-    condition: Condition, packets: tuple[ArrayLike, ...], flow_bytes: list[int], duration_s: int
+    condition: Bottleneck, packets: tuple[ArrayLike, ...], flow_bytes: list[int], duration_s: int
 ) -> Figures:
     """Figures from the warm-up to the end of the measurement.
 
@@ -150,17 +149,17 @@ def _figures(
 
 
 @dataclass(frozen=True)
-class Compared:
+class TcpComparison:
     """One condition on both sides."""
 
-    condition: Condition
+    condition: Bottleneck
     kernel: Figures
     simulated: Figures
     lateness: Lateness
 
 
-def write_tcp_validation(out: Path, *, duration_s: int, say: Callable[[str], None]) -> list[Compared]:
-    """Measures every condition on both sides and writes the page ``out``; returns what was measured."""
+def compare(*, duration_s: int, say: Callable[[str], None]) -> list[TcpComparison]:
+    """Measures every condition on both sides."""
     say(f"{len(CONDITIONS)} conditions of {duration_s} s, {AT_ONCE} at a time")
     with turn(), ThreadPoolExecutor(AT_ONCE) as pool:
         # Nothing is simulated until all is measured: it would make the emulators late.
@@ -172,38 +171,28 @@ def write_tcp_validation(out: Path, *, duration_s: int, say: Callable[[str], Non
             say(f"  kernel, {condition.congestion_control}: {100 * seen[0].rate:.1f} % of the capacity")
     compared = []
     for condition, (kernel, late) in zip(CONDITIONS, measured, strict=True):
-        compared.append(Compared(condition, kernel, simulated(condition, duration_s), late))
-        say(_line(compared[-1]))
-    out.parent.mkdir(parents=True, exist_ok=True)
-    write_text(out, page(compared, duration_s) + "\n" + notes_of(out))
+        compared.append(TcpComparison(condition, kernel, simulated(condition, duration_s), late))
+        say(" | ".join(_cells(compared[-1])))
     return compared
 
 
-def page(compared: Sequence[Compared], duration_s: int) -> str:
+def page(compared: Sequence[TcpComparison], duration_s: int) -> Iterator[str]:
     """The generated part of the page."""
-    return "\n".join(_page(compared, duration_s)) + "\n"
-
-
-def _page(compared: Sequence[Compared], duration_s: int) -> Iterator[str]:
     expected = ", ".join(f"{name} within {bound:g} %" for name, bound in BOUNDS_PERCENT.items())
     yield "# TCP: simulated against the kernel's"
-    yield ""
-    yield "Made by `rtclab validate --tcp`, which compares iperf3 through the emulator with the simulator's"
-    yield f"TCP over the same bottleneck, for {duration_s} s without the first {WARM_UP_S:g} s. The rate is"
-    yield "in per cent of the capacity, the queue is the mean number of bytes that wait, and the share is the"
-    yield "larger flow's. Late is the 99th percentile of the emulator's lateness, which adds to the kernel's"
-    yield "round-trip time."
-    yield ""
+    yield f"""\
+Made by `rtclab validate --tcp`, which compares iperf3 through the emulator with the simulator's
+TCP over the same bottleneck, for {duration_s} s without the first {WARM_UP_S:g} s. The rate is
+in per cent of the capacity, the queue is the mean number of bytes that wait, and the share is the
+larger flow's. Late is the 99th percentile of the emulator's lateness, which adds to the kernel's
+round-trip time."""
     yield f"Expected: {expected}."
-    yield ""
     sides = [f"{name} {side}" for name in BOUNDS_PERCENT for side in ("kernel", "simulated")]
-    yield f"| capacity, RTT, queue | TCP | flows | {' | '.join(sides)} | late | within |"
-    yield f"|---|---|{'---:|' * (len(sides) + 2)}---|"
-    for one in compared:
-        yield _line(one)
+    heads = ["capacity, RTT, queue", "TCP", "flows", *sides, "late", "within"]
+    yield table(heads, map(_cells, compared), f"ll{'r' * (len(sides) + 2)}l")
 
 
-def _line(one: Compared) -> str:
+def _cells(one: TcpComparison) -> list[str]:
     condition, kernel, ours = one.condition, one.kernel, one.simulated
     over = [
         f"{name} {percent:+.0f} %"
@@ -211,7 +200,7 @@ def _line(one: Compared) -> str:
         if abs(percent) > BOUNDS_PERCENT[name]
     ]
     shares = [f"{side.larger_share:.2f}" if condition.flows > 1 else "" for side in (kernel, ours)]
-    cells = [
+    return [
         f"{condition.capacity_bps / 1e6:g} Mbit/s, {condition.rtt_ms} ms, {condition.queue_bytes / 1e3:g} kB",
         condition.congestion_control,
         str(condition.flows),
@@ -223,4 +212,3 @@ def _line(one: Compared) -> str:
         f"{one.lateness.p99_ms:.1f} ms",
         f"**{', '.join(over)}**" if over else "yes",
     ]
-    return f"| {' | '.join(cells)} |"

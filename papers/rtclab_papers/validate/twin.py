@@ -2,36 +2,35 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 
 from rtclab.errors import OtherSchema
-from rtclab.experiment import MAX_TRIES, Experiment, Results, find_store
-from rtclab.experiment import Condition as Repeated
+from rtclab.experiment import MAX_TRIES, Condition, Experiment, Results, find_store
 from rtclab.processes import cores, process_pool
 from rtclab.trace import SCHEMA, Repeat, only_writer
-from rtclab_papers.validate.chance import chance_file, chances, read_chances, write_chances
-from rtclab_papers.validate.conditions import Condition
-from rtclab_papers.validate.kept import Kept, read_kept, write_kept
+from rtclab_papers.campaigns import LIVE, SIM
+from rtclab_papers.validate.conditions import CallCondition
+from rtclab_papers.validate.outcome_files import read_outcomes, write_chances, write_outcomes
 from rtclab_papers.validate.outcomes import (
     COMPARED,
     SIMULATED_REPEATS,
+    ConditionOutcome,
     Live,
-    Outcome,
     Simulated,
     counted,
     live_of,
+    median_errors_by_chance,
     simulated_of,
 )
 
 Say = Callable[[str], None]
-LIVE, SIM = "live", "sim"
 
 
 def outcomes(
-    conditions: Sequence[Condition],
+    conditions: Sequence[CallCondition],
     file: Path,
     folder: Path,
     *,
@@ -39,7 +38,7 @@ def outcomes(
     say: Say,
     repeats: int = SIMULATED_REPEATS,
     leave_out: bool = False,
-) -> list[Outcome]:
+) -> list[ConditionOutcome]:
     """Runs conditions on both backends and writes their rows to ``file``.
 
     First come the live calls, one after another, then the simulations, on all cores: they would disturb the
@@ -62,32 +61,27 @@ def outcomes(
     for place in (file.parent, folder):
         place.mkdir(parents=True, exist_ok=True)
     with only_writer(file), only_writer(folder):
-        kept = read_kept(file)
+        kept = read_outcomes(file, conditions)
         if run_missing:
             _call([one for one in conditions if one.name not in kept], folder / LIVE, say)
-        _keep_live(conditions, folder / LIVE, kept)
-        write_kept(file, kept)
+        kept |= {one.condition.name: one for one in _called(conditions, folder / LIVE)}
+        write_outcomes(file, [*kept.values()])
         known = [condition for condition in conditions if condition.name in kept]
         simulated = simulate(known, folder / SIM, repeats)
-        for name, said in simulated.items():
-            kept[name] = replace(kept[name], simulated=said)
-        write_kept(file, kept)
-        found = [Outcome(one, kept[one.name].live, simulated[one.name]) for one in known]
+        found = [ConditionOutcome(one, kept[one.name].live, simulated[one.name]) for one in known]
+        write_outcomes(file, found)
         for outcome in found:
             say(f"{outcome.condition.scenario.name}: {words(outcome)}")
-        counting = counted(found) if leave_out else found
-        write_chances(chance_file(file), read_chances(chance_file(file)) | chances(counting))
+        write_chances(file, median_errors_by_chance(counted(found) if leave_out else found))
     return stored(known, file)
 
 
-def stored(conditions: Sequence[Condition], file: Path) -> list[Outcome]:
+def stored(conditions: Sequence[CallCondition], file: Path) -> list[ConditionOutcome]:
     """The outcomes of the conditions that ``file`` has, without running anything."""
-    kept = read_kept(file)
-    found = [kept[one.name].outcome(one) for one in conditions if one.name in kept]
-    return [one for one in found if one is not None]
+    return [one for one in read_outcomes(file, conditions).values() if one.simulated.calls]
 
 
-def _call(conditions: Sequence[Condition], folder: Path, say: Say) -> None:
+def _call(conditions: Sequence[CallCondition], folder: Path, say: Say) -> None:
     """Runs the live call of each condition that has none, and again if the machine disturbed it."""
     if not conditions:
         return
@@ -101,18 +95,14 @@ def _call(conditions: Sequence[Condition], folder: Path, say: Say) -> None:
     experiment.run(into=folder, tries=MAX_TRIES, progress=False, ended=ended)
 
 
-def _keep_live(conditions: Sequence[Condition], folder: Path, kept: dict[str, Kept]) -> None:
-    """Puts the live side of each condition into ``kept``: of its call, if it is there."""
+def _called(conditions: Sequence[CallCondition], folder: Path) -> Iterator[ConditionOutcome]:
+    """The live side of each condition whose call is in ``folder``."""
     results = Results(folder) if find_store(folder, folder) else None
-    called = set(results.conditions) if results else set()
-    for condition in conditions:
-        name, live = condition.name, None
-        if results is not None and name in called:
-            live = _live(results[name])
-        if live is not None:
-            kept[name] = Kept(condition.words, condition.group, live)
-        elif name in kept:
-            kept[name] = replace(kept[name], condition=condition.words, group=condition.group)
+    for condition in conditions if results is not None else ():
+        if results is not None and condition.name in results.conditions:
+            live = _live(results[condition.name])
+            if live is not None:
+                yield ConditionOutcome(condition, live)
 
 
 def _live(results: Results) -> Live | None:
@@ -135,21 +125,21 @@ def _live(results: Results) -> Live | None:
     )
 
 
-def simulate(conditions: Sequence[Condition], folder: Path, repeats: int) -> Mapping[str, Simulated]:
+def simulate(conditions: Sequence[CallCondition], folder: Path, repeats: int) -> Mapping[str, Simulated]:
     """Simulates conditions on all cores; what this rtclab has simulated in ``folder`` is not run again.
 
     It is run again if other metrics were measured then.
     """
     if not conditions:
         return {}
-    own = {one.name: Repeated(one.scenario, measures=COMPARED) for one in conditions}
+    own = {one.name: Condition(one.scenario, measures=COMPARED) for one in conditions}
     experiment = Experiment(own, repeats=repeats, traces=False, name="twin")
     with process_pool(cores()) as pool:
         results = experiment.run(into=folder, executor=pool, renew=True)
     return simulated_of(results)
 
 
-def words(outcome: Outcome) -> str:
+def words(outcome: ConditionOutcome) -> str:
     """The rates of a condition, and how many live values lie in the simulated intervals, as one line."""
     if not outcome.pairs:
         return "nothing to compare"

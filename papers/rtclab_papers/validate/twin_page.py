@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from math import nan
 from pathlib import Path
 
@@ -11,30 +11,51 @@ import polars as pl
 
 from rtclab.arenas import random_calls
 from rtclab.metrics import METRICS
-from rtclab.report import as_svg
-from rtclab.trace import write_text
-from rtclab_papers.validate import again, notes_of, sections
-from rtclab_papers.validate.chance import Chances, chance_file, read_chances
+from rtclab_papers.csv_files import beside, read_table
+from rtclab_papers.markdown import bullets, table, write_page
+from rtclab_papers.validate import again, kinds, meetings, recorded
 from rtclab_papers.validate.conditions import GROUPS
-from rtclab_papers.validate.outcomes import SIMULATED_REPEATS, Outcome, Pair
-from rtclab_papers.validate.tables import (
+from rtclab_papers.validate.outcome_files import read_chances
+from rtclab_papers.validate.outcomes import (
+    SIMULATED_REPEATS,
+    ConditionOutcome,
+    ErrorsByChance,
+    ValuePair,
+    counted,
+)
+from rtclab_papers.validate.scores import (
     CLOSE,
+    COLUMNS,
     NO_CHANCES,
+    condition_table,
     errors_of,
     goal_words,
     median_of,
     metric_words,
     percent,
+    score_table,
     share,
-    table,
-    table_words,
 )
+from rtclab_papers.validate.twin import stored
 from rtclab_papers.validate.twin_plots import SCATTERED, drawings
 
 HELD_OUT = "151-200"
 """The group whose figures are compared with the goals, and with chance."""
 HEADINGS = {"151-200": "151–200", "101-150": "101–150", "odd": "odd", "even": "even", "later": "other"}
 """The short name of each group, for columns."""
+SHOWN = (
+    "receiving_rate",
+    "rtt",
+    "queuing_delay_p95",
+    "frame_rate",
+    "freeze_count_w3c",
+    "jitter_buffer_delay",
+    "audio_concealed",
+    "tcp_throughput",
+)
+"""The metrics whose errors are shown for each further condition, where one of them knows the metric."""
+REASONS = pl.Schema({"name": pl.String(), "reason": pl.String()})
+"""The columns of the reasons for the worst conditions, by the name of the condition."""
 WORST = 10
 FREEZES_APART = 1.0
 """Freezes, or seconds of freeze, that may differ."""
@@ -44,85 +65,74 @@ LADDER_STEP = math.sqrt(3 / 4)
 """Neighbouring heights of libwebrtc's resolutions are 3/4 or 2/3 of each other."""
 
 
-def write_twin(page: Path, outcomes: Sequence[Outcome], data: Path) -> None:
-    """Writes the page, and its plots beside it as ``NAME-METRIC.svg``.
+def write_twin(page: Path, outcomes: Sequence[ConditionOutcome], rows: Path) -> None:
+    """Writes the page, and its plots beside it.
 
     Args:
         page: the Markdown file. Text below its line ``NOTES`` is kept.
         outcomes: the conditions.
-        data: directory of ``NAME-reasons.csv``, with columns ``name`` and ``reason``, written by hand, and of
-            the rows ``NAME-repeats.csv`` (conditions that were run again), ``NAME-kinds.csv`` (kinds of
-            calls), ``NAME-recorded.csv`` (recorded networks) and ``NAME-meetings.csv``. Each may be missing.
+        rows: the file of their rows. Beside it may be ``NAME-reasons.csv``, with columns ``name`` and
+            ``reason``, written by hand, and the rows ``NAME-repeats.csv`` (conditions that were run again),
+            ``NAME-kinds.csv`` (kinds of calls), ``NAME-recorded.csv`` (recorded networks) and
+            ``NAME-meetings.csv``.
     """
-    page.parent.mkdir(parents=True, exist_ok=True)
-    repeats = data / f"{page.stem}-repeats.csv"
     random = drawings(outcomes, GROUPS) if outcomes else []
-    for drawing in [*random, *again.drawings(repeats)]:
-        write_text(page.with_name(f"{page.stem}-{drawing.name}.svg"), as_svg(drawing))
-    reasons = read_reasons(data / f"{page.stem}-reasons.csv")
-    lines = _page(page.stem, outcomes, reasons, repeats)
-    write_text(page, "\n".join(lines) + "\n" + notes_of(page))
+    again_drawings = again.drawings(beside(rows, "repeats"))
+    write_page(page, _page(page.stem, outcomes, rows), [*random, *again_drawings])
 
 
-def read_reasons(file: Path) -> dict[str, str]:
-    """The reasons for the worst conditions, by the name of the condition."""
-    if not file.is_file():
-        return {}
-    return dict(pl.read_csv(file, infer_schema=False).select("name", "reason").iter_rows())
-
-
-def _page(stem: str, outcomes: Sequence[Outcome], reasons: dict[str, str], repeats: Path) -> Iterator[str]:
+def _page(stem: str, outcomes: Sequence[ConditionOutcome], rows: Path) -> Iterator[str]:
     yield from introduction()
     if outcomes:
-        known = read_chances(chance_file(repeats.with_name(f"{stem}.csv")))
-        lucky = {key: one for key, one in known.items() if key[0] == HELD_OUT}
+        lucky = {key: one for key, one in read_chances(rows).items() if key[0] == HELD_OUT}
         yield from errors(outcomes, HEADINGS, goals=HELD_OUT, chances=lucky)
         yield from _figures(outcomes)
         yield from plots(stem, outcomes)
-        yield from _worst(outcomes, reasons)
-    yield from again.section([one.condition for one in outcomes], repeats, stem)
+        yield from _worst(outcomes, dict(read_table(beside(rows, "reasons"), REASONS).iter_rows()))
+    yield from again.section([one.condition for one in outcomes], beside(rows, "repeats"), stem)
     yield from _failures(outcomes)
-    yield from sections.chosen(repeats.parent, stem)
+    for chosen in (kinds, recorded, meetings):
+        file = beside(rows, chosen.GROUP)
+        if found := stored(chosen.known_conditions(), file):
+            yield from section(chosen.introduction(), found, chosen.GROUPS, read_chances(file))
+    yield from distribution(random_calls.DISTRIBUTION)
+
+
+def distribution(properties: Sequence[tuple[str, str]]) -> Iterator[str]:
+    """The section on the distribution of random conditions: each property, and its distribution."""
     yield "## Distribution of the conditions"
-    yield ""
-    yield "| property | distribution |"
-    yield "|---|---|"
-    for what, distribution in random_calls.DISTRIBUTION:
-        yield f"| {what} | {distribution} |"
-    yield ""
+    yield table(["property", "distribution"], properties)
 
 
 def introduction() -> Iterator[str]:
-    """The lines of the page above its figures."""
+    """The page above its figures."""
     yield "# The twin: random conditions, simulated against live"
-    yield ""
-    yield "How well does a simulation predict a live call in a network that is drawn at random? Each live"
-    yield "call here has a twin, which is simulated in the same condition."
-    yield ""
+    yield """\
+How well does a simulation predict a live call in a network that is drawn at random? Each live
+call here has a twin, which is simulated in the same condition."""
     count, duration_s = SIMULATED_REPEATS, random_calls.DURATION_S
     level = 100 * (count - 1) / (count + 1)
-    yield "Made by `rtclab validate --random`. Each condition is a call of two people, drawn from the"
-    yield f"distribution below, run once with two real Chromiums for {duration_s} s and simulated"
-    yield f"{count} times. Values are over the whole call, per direction. A further simulated call lies"
-    yield f"between the smallest and the largest of {count} with a probability of {level:g} %, whatever the"
-    yield "distribution."
-    yield ""
+    yield f"""\
+Made by `rtclab validate --random`. Each condition is a call of two people, drawn from the
+distribution below, run once with two real Chromiums for {duration_s} s and simulated
+{count} times. Values are over the whole call, per direction. A further simulated call lies
+between the smallest and the largest of {count} with a probability of {level:g} %, whatever the
+distribution."""
     yield "There are four sets of conditions:"
-    yield ""
-    yield "- **Seeds 151 to 200** are held out: the models were frozen before they were compared, once."
-    yield "- **Seeds 101 to 150** were held out until they were first compared. The models have changed"
-    yield "  since, so they are not any more."
-    yield "- **Odd seeds of 1 to 100**: the models were improved on these."
-    yield "- **Even seeds of 1 to 100** were the first that were held out."
-    yield ""
+    yield """\
+- **Seeds 151 to 200** are held out: the models were frozen before they were compared, once.
+- **Seeds 101 to 150** were held out until they were first compared. The models have changed
+  since, so they are not any more.
+- **Odd seeds of 1 to 100**: the models were improved on these.
+- **Even seeds of 1 to 100** were the first that were held out."""
 
 
 def errors(
-    outcomes: Sequence[Outcome],
+    outcomes: Sequence[ConditionOutcome],
     groups: Mapping[str, str],
     *,
     goals: str = "",
-    chances: Chances = NO_CHANCES,
+    chances: ErrorsByChance = NO_CHANCES,
 ) -> Iterator[str]:
     """The section with the table of all metrics, of any conditions.
 
@@ -133,52 +143,70 @@ def errors(
         chances: the errors by chance that are shown.
     """
     yield "## Errors and coverage"
-    yield ""
-    yield from table_words()
-    yield ""
-    yield from table(outcomes, groups, goals=goals, chances=chances)
-    yield ""
+    yield COLUMNS
+    yield score_table(outcomes, groups, goals=goals, chances=chances)
     aimed = [one for one in outcomes if goals and one.condition.group == goals]
     if aimed:
         own = {metric: one for (group, metric), one in chances.items() if group == goals}
-        yield from goal_words(aimed, GROUPS.get(goals, groups[goals]), chances=own)
-        yield ""
+        yield goal_words(aimed, GROUPS.get(goals, groups[goals]), chances=own)
     yield from metric_words(outcomes, {name: GROUPS.get(name, words) for name, words in groups.items()})
-    yield ""
 
 
-def plots(stem: str, outcomes: Sequence[Outcome]) -> Iterator[str]:
+def section(
+    introduction: Iterable[str],
+    outcomes: Sequence[ConditionOutcome],
+    groups: Mapping[str, str],
+    chances: ErrorsByChance = NO_CHANCES,
+) -> Iterator[str]:
+    """A section on further conditions: its introduction, all metrics, and a row for each condition.
+
+    Args:
+        introduction: what stands above the tables, with the heading.
+        outcomes: the conditions; conditions of other groups are left out.
+        groups: the heading of each group of conditions, by its name.
+        chances: the errors by chance.
+    """
+    own = [one for one in outcomes if one.condition.group in groups]
+    counting = counted(own)
+    yield from introduction
+    yield score_table(counting, groups, chances=chances)
+    for one in own:
+        if one.live.disturbed:
+            too_many = "counted all the same, since more than one in six were disturbed"
+            yield (
+                f"The machine disturbed the call of {one.condition.name} at each of {one.live.tries}\n"
+                f"tries, the last time: {one.live.disturbed}. "
+                f"It is {too_many if one in counting else 'left out of the table'}."
+            )
+    yield "Median errors over the flows of each condition:"
+    yield condition_table(own, SHOWN)
+
+
+def plots(stem: str, outcomes: Sequence[ConditionOutcome]) -> Iterator[str]:
     """The section with the plots that ``twin_plots.drawings`` gives, whose names begin with ``stem``."""
     known = {pair.metric for one in outcomes for pair in one.pairs}
     if not known:
         return
     yield "## Simulated against live"
-    yield ""
-    yield "Each dot is one direction of a condition. Its bar reaches from the smallest to the largest"
-    yield "simulated value. On the line, both values are equal."
-    yield ""
+    yield """\
+Each dot is one direction of a condition. Its bar reaches from the smallest to the largest
+simulated value. On the line, both values are equal."""
     for name in SCATTERED:
         if name in known:
             yield f"![{METRICS[name].label}: simulated against live]({stem}-{name}.svg)"
-            yield ""
     yield f"![Errors of the metrics]({stem}-errors.svg)"
-    yield ""
 
 
-def _figures(outcomes: Sequence[Outcome]) -> Iterator[str]:
+def _figures(outcomes: Sequence[ConditionOutcome]) -> Iterator[str]:
     yield "## More figures"
-    yield ""
     by_group = {name: [one for one in outcomes if one.condition.group == name] for name in GROUPS}
     shown = {name: own for name, own in by_group.items() if own}
-    yield f"| figure | {' | '.join(GROUPS[name] for name in shown)} |"
-    yield "|---" * (len(shown) + 1) + "|"
     columns = [dict(figures(own)) for own in shown.values()]
-    for label in columns[0] if columns else ():
-        yield f"| {label} | {' | '.join(column[label] for column in columns)} |"
-    yield ""
+    rows = [[label, *(column[label] for column in columns)] for label in columns[0]]
+    yield table(["figure", *(GROUPS[name] for name in shown)], rows)
 
 
-def figures(outcomes: Sequence[Outcome]) -> Iterator[tuple[str, str]]:
+def figures(outcomes: Sequence[ConditionOutcome]) -> Iterator[tuple[str, str]]:
     """The figures of a group besides the table: a label and a text each."""
     pairs = [pair for one in outcomes for pair in one.pairs]
     yield "conditions", str(len(outcomes))
@@ -221,21 +249,21 @@ def figures(outcomes: Sequence[Outcome]) -> Iterator[tuple[str, str]]:
     yield "disturbed by the machine three times", str(sum(bool(one.live.disturbed) for one in outcomes))
 
 
-def known_on_one_side(outcome: Outcome) -> int:
+def known_on_one_side(outcome: ConditionOutcome) -> int:
     """Number of values that only the live call has, or that it lacks and most simulated calls have.
 
     Only metrics that each side has for some flow count: calls of an older rtclab lack newer ones.
     """
     live, simulated = outcome.live.values, outcome.simulated.values
     measured = {metric for metric, _ in live} & {metric for metric, _ in simulated}
-    usual = {key for key, said in simulated.items() if 2 * said.known > outcome.simulated.calls}
+    usual = {key for key, one in simulated.items() if 2 * one.known > outcome.simulated.calls}
     return sum(
         metric in measured and ((metric, flow) in live) != ((metric, flow) in simulated)
         for metric, flow in {*live, *usual}
     )
 
 
-def _measured(outcomes: Sequence[Outcome]) -> str:
+def _measured(outcomes: Sequence[ConditionOutcome]) -> str:
     """The first and the last day of the live calls, and the oldest schema of their traces."""
     days = sorted({one.live.measured for one in outcomes if one.live.measured})
     schemas = sorted({one.live.schema for one in outcomes if one.live.schema is not None})
@@ -245,7 +273,7 @@ def _measured(outcomes: Sequence[Outcome]) -> str:
     return f"{span}, trace schema {' and '.join(map(str, schemas))}" if schemas else span
 
 
-def _until_dtls(outcome: Outcome, flow: str) -> tuple[float, float]:
+def _until_dtls(outcome: ConditionOutcome, flow: str) -> tuple[float, float]:
     """Live and simulated time from joining to the end of DTLS; NaN if a stage is missing."""
     names = ("setup_signalling", "setup_ice", "setup_dtls")
     found = [pair for pair in outcome.pairs if pair.flow == flow and pair.metric in names]
@@ -254,42 +282,37 @@ def _until_dtls(outcome: Outcome, flow: str) -> tuple[float, float]:
     return sum(pair.live for pair in found), sum(pair.expected.middle for pair in found)
 
 
-def same_step(pair: Pair) -> bool:
+def same_step(pair: ValuePair) -> bool:
     """Whether two mean heights are less than half a step of libwebrtc's resolutions apart."""
     return LADDER_STEP * pair.live < pair.expected.middle < pair.live / LADDER_STEP
 
 
-def _worst(outcomes: Sequence[Outcome], reasons: dict[str, str]) -> Iterator[str]:
+def _worst(outcomes: Sequence[ConditionOutcome], reasons: dict[str, str]) -> Iterator[str]:
     yield f"## The {WORST} largest errors of the rate"
-    yield ""
     yield "The simulated value is the median, with the interval in brackets."
-    yield ""
-    yield "| seed | condition, and the reason if it is known | direction | live, kbit/s | simulated | error |"
-    yield "|---|---|---|---:|---:|---:|"
     words = {one.condition.name: one.condition.words for one in outcomes}
     rates = [pair for one in outcomes for pair in one.pairs if pair.metric == "receiving_rate"]
     worst = sorted((pair for pair in rates if pair.live > 0), key=lambda pair: -abs(pair.error))[:WORST]
+    rows = []
     for pair in worst:
-        said, reason = pair.expected, reasons.get(pair.condition)
+        found, reason = pair.expected, reasons.get(pair.condition)
         about = f"{words[pair.condition]}. **{reason}**" if reason else words[pair.condition]
-        yield (
-            f"| {pair.condition} | {about} | {pair.flow.replace('->', ' → ')} | {pair.live:.0f} "
-            f"| {said.middle:.0f} [{said.low:.0f},\u00a0{said.high:.0f}] | {pair.error:+.0%} |"
-        )
-    yield ""
+        simulated = f"{found.middle:.0f} [{found.low:.0f},\u00a0{found.high:.0f}]"
+        flow = pair.flow.replace("->", " → ")
+        rows.append([pair.condition, about, flow, f"{pair.live:.0f}", simulated, f"{pair.error:+.0%}"])
+    condition = "condition, and the reason if it is known"
+    yield table(["seed", condition, "direction", "live, kbit/s", "simulated", "error"], rows, "lllr")
     covered = sum(pair.covered for pair in worst)
     yield f"{covered} of these {len(worst)} live values lie in the simulated interval."
-    yield ""
 
 
-def _failures(outcomes: Sequence[Outcome]) -> Iterator[str]:
+def _failures(outcomes: Sequence[ConditionOutcome]) -> Iterator[str]:
     lonely = [one for one in outcomes if one.connects_on_one_side_only]
-    if not lonely:
-        return
-    yield "## Calls that connect on one side only"
-    yield ""
+    if lonely:
+        yield "## Calls that connect on one side only"
+    told = []
     for one in lonely:
         side = "live" if one.live.connected else "simulated"
-        told = f"{one.simulated.connected} of {one.simulated.calls} simulated calls connect"
-        yield f"- {one.condition.name}: {one.condition.words}. Connects {side}; {told}."
-    yield ""
+        connected = f"{one.simulated.connected} of {one.simulated.calls} simulated calls connect"
+        told.append(f"{one.condition.name}: {one.condition.words}. Connects {side}; {connected}.")
+    yield from bullets(told)

@@ -9,11 +9,11 @@ import numpy as np
 
 from rtclab.metrics import METRICS, Array
 from rtclab.report import QUIET, Axes, Axis, Dots, Drawing, Line, Look
-from rtclab_papers.validate.outcomes import FIRST, Outcome, Pair
-from rtclab_papers.validate.tables import errors_of
+from rtclab_papers.validate.outcomes import FIRST, ConditionOutcome, ValuePair
+from rtclab_papers.validate.scores import errors_of
 
 SCATTERED = tuple(name for name in FIRST if not name.startswith("setup_") or name == "setup_time")
-"""The metrics of which each value is drawn."""
+"""The metrics whose values are drawn one by one."""
 LOGARITHMIC = frozenset(
     {
         "receiving_rate",
@@ -44,7 +44,7 @@ LARGEST_ERROR_PERCENT = 50
 """End of the axis of errors."""
 
 
-def drawings(outcomes: Sequence[Outcome], groups: Mapping[str, str]) -> list[Drawing]:
+def drawings(outcomes: Sequence[ConditionOutcome], groups: Mapping[str, str]) -> list[Drawing]:
     """A scatter per metric, with the groups side by side, and the distributions of the errors.
 
     Groups without conditions, and metrics that no condition knows, are left out. Nothing is drawn of nothing.
@@ -58,7 +58,7 @@ def drawings(outcomes: Sequence[Outcome], groups: Mapping[str, str]) -> list[Dra
     return [*scatters, _distributions(pairs, shown)]
 
 
-def _scatter(name: str, pairs: Sequence[Pair], groups: Mapping[str, str]) -> Drawing:
+def _scatter(name: str, pairs: Sequence[ValuePair], groups: Mapping[str, str]) -> Drawing:
     metric = METRICS[name]
     unit = f" ({metric.unit})" if metric.unit else ""
     logarithmic = name in LOGARITHMIC
@@ -92,7 +92,7 @@ def _scatter(name: str, pairs: Sequence[Pair], groups: Mapping[str, str]) -> Dra
     return Drawing(name, title, title, x, y, axes)
 
 
-def _axis(label: str, pairs: Sequence[Pair], *, logarithmic: bool) -> Axis:
+def _axis(label: str, pairs: Sequence[ValuePair], *, logarithmic: bool) -> Axis:
     """An axis with room for all live and simulated values; bars may end at its ends."""
     values = [value for pair in pairs for value in (pair.live, pair.expected.middle)]
     if not logarithmic:
@@ -118,7 +118,7 @@ def ticks(begin: float, end: float) -> tuple[list[float], list[str]]:
     return [place for place, _ in found], [name for _, name in found]
 
 
-def _distributions(pairs: Sequence[Pair], groups: Mapping[str, str]) -> Drawing:
+def _distributions(pairs: Sequence[ValuePair], groups: Mapping[str, str]) -> Drawing:
     axes = []
     for group, words in groups.items():
         lines = []

@@ -9,11 +9,11 @@ from parts import CALL
 
 from rtclab.experiment import MAX_TRIES, Results
 from rtclab_papers.campaigns import RowFile
-from rtclab_papers.reproduce.today.conditions import read_plan
-from rtclab_papers.reproduce.today.measured import BROWSER, ENCODER
-from rtclab_papers.reproduce.today.numbers import Numbers
-from rtclab_papers.reproduce.today.page import NOT_RUN, number_of
-from rtclab_papers.reproduce.today.run import LIVE, How, campaigns
+from rtclab_papers.reproduce.then_and_now.campaigns import LIVE, live_campaign
+from rtclab_papers.reproduce.then_and_now.conditions import read_plan
+from rtclab_papers.reproduce.then_and_now.numbers import CampaignNumbers
+from rtclab_papers.reproduce.then_and_now.page import NOT_RUN, number_of
+from rtclab_papers.reproduce.then_and_now.row_values import BROWSER, ENCODER
 
 pytestmark = [pytest.mark.live, pytest.mark.needs(*CALL)]
 
@@ -37,7 +37,7 @@ def test_a_live_repeat_is_measured_kept_and_not_run_again(tmp_path: Path) -> Non
     (tmp_path / "conditions.toml").write_text(CONDITIONS)
     plan = read_plan(["iqbal"], tmp_path / "conditions.toml")
     rows = RowFile(tmp_path / "rows.csv")
-    live = campaigns(plan, How(rows, tmp_path / "runs"), live=True)[2]
+    live = live_campaign(plan, rows, tmp_path / "runs")
     tally = live.run()
     assert sum(tally.outcomes.values()) == 1
     assert not tally.failed
@@ -50,7 +50,7 @@ def test_a_live_repeat_is_measured_kept_and_not_run_again(tmp_path: Path) -> Non
     assert "alice" in record.texts(ENCODER)
     assert "Chrom" in record.texts(BROWSER)[""]
     line = plan.sections[0].lines[0]
-    assert not number_of(line, Numbers(plan, rows.read()), LIVE).startswith(NOT_RUN)
+    assert not number_of(line, CampaignNumbers(plan, rows.read()), LIVE).startswith(NOT_RUN)
     assert live.todo() == {}
     before = rows.path.read_bytes()
     rows.path.unlink()

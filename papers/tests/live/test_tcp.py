@@ -10,7 +10,7 @@ from live_tests import undisturbed
 from parts import LAB
 
 from rtclab.backend.live import kernel_congestion_controls
-from rtclab_papers.validate.tcp import BOUNDS_PERCENT, Condition, Figures, Lateness, of_kernel, simulated
+from rtclab_papers.validate.tcp import BOUNDS_PERCENT, Bottleneck, Figures, Lateness, of_kernel, simulated
 from side_by_side import TURNS
 
 pytestmark = [pytest.mark.live, pytest.mark.measures, pytest.mark.needs(*LAB, "iperf3")]
@@ -22,7 +22,7 @@ STOOD_STILL_MS = 50.0
 """Bound of the maximum: after a round trip, all acknowledgements come in one burst."""
 # With a queue of two bandwidth-delay products, NewReno's sawtooth has a period of 25 round trips, 2.5 s.
 CONDITIONS = {
-    f"{control} {flows}": Condition(4_000_000, 50, 50_000, control, flows)
+    f"{control} {flows}": Bottleneck(4_000_000, 50, 50_000, control, flows)
     for control, flows in (("newreno", 1), ("cubic", 1), ("bbr", 1), ("cubic", 2))
 }
 
@@ -40,7 +40,7 @@ Kernel = dict[str, Figures | BaseException]
 def kernel() -> Kernel:
     """All conditions at the same time, each in its own lab; 700 packets per second are a light load."""
 
-    def measured(condition: Condition) -> Figures | BaseException:
+    def measured(condition: Bottleneck) -> Figures | BaseException:
         try:
             figures, _ = undisturbed(lambda: of_kernel(condition, SECONDS), disturbed, nullcontext)
         except (pytest.skip.Exception, pytest.fail.Exception) as undecided:

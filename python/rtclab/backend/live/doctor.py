@@ -231,7 +231,7 @@ CHECKS: dict[str, Callable[[], MachineCheck]] = {
     "iperf3": lambda: check_command(
         "iperf3",
         "iperf3",
-        only_for="cross traffic, `rtclab validate --tcp` and examples of `rtclab link`",
+        only_for="cross traffic, `rtclab validate tcp` and examples of `rtclab link`",
     ),
     "turnserver": lambda: check_command("turnserver", "coturn", only_for="calls over a relay or with a NAT"),
     "janus": lambda: check_command("janus", "janus", only_for="calls over the SFU `janus`"),

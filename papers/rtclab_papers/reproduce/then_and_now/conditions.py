@@ -15,18 +15,18 @@ from pydantic import InstanceOf
 from rtclab.errors import BadInput
 from rtclab.scenario import Duration, Scenario, Table
 from rtclab_papers.reproduce import paper
-from rtclab_papers.reproduce.cells import OVERALL, UNUSABLE, Cell
 from rtclab_papers.reproduce.measures import WINDOW_S
 from rtclab_papers.reproduce.paper import Paper
-from rtclab_papers.reproduce.today.measured import COMPARED, Need
-from rtclab_papers.reproduce.today.translate import Today, as_today
+from rtclab_papers.reproduce.published_cells import OVERALL, UNUSABLE, Cell
+from rtclab_papers.reproduce.then_and_now.row_values import COMPARED, Need
+from rtclab_papers.reproduce.then_and_now.translate import Today, as_today
 from rtclab_papers.reproduce.trends import Quantity
 
 ONE_WAY = "One-way delay (ms)"
 FILE = Path(__file__).with_name("conditions.toml")
 
 
-class Stated(Quantity):
+class StatedNumber(Quantity):
     """A number that a paper states in its text or shows in a figure."""
 
     row: str
@@ -39,7 +39,7 @@ class Stated(Quantity):
     """The statement, in our words."""
 
 
-class Chosen(Table):
+class TableChoice(Table):
     """A table of the page: numbers of a published table, or numbers that a paper states."""
 
     paper: str
@@ -54,7 +54,7 @@ class Chosen(Table):
     """Rows to take; by default all."""
     metrics: tuple[str, ...] = ()
     """Metrics to take, instead of the metrics of the whole file."""
-    values: tuple[InstanceOf[Stated], ...] = ()
+    values: tuple[InstanceOf[StatedNumber], ...] = ()
     """Stated numbers."""
     today: str = ""
     """The sentence below the table, with placeholders."""
@@ -92,7 +92,7 @@ class Conditions(Table):
     """Lengths of the runs of scenarios that need another one than ``duration``."""
     boxes: dict[str, tuple[int, int]] = {}
     """By scenario, the largest picture in 2026, in pixels: one of ``translate.SIZES``."""
-    tables: tuple[InstanceOf[Chosen], ...]
+    tables: tuple[InstanceOf[TableChoice], ...]
     """The tables of the page."""
     series: dict[str, tuple[str, ...]] = {}
     """By paper, the numbers of figures over time to draw for the past and for 2026."""
@@ -101,7 +101,7 @@ class Conditions(Table):
 
 
 @dataclass(frozen=True)
-class Line:
+class PublishedNumber:
     """A published number, and its counterpart in our results.
 
     Attributes:
@@ -134,7 +134,7 @@ class Section:
 
     paper: Paper
     title: str
-    lines: Sequence[Line]
+    lines: Sequence[PublishedNumber]
     today: str
     plot: str
     matrix: bool = False
@@ -185,7 +185,7 @@ class Plan:
                 flows |= dict.fromkeys(_flows(quantity))
         return Need(tuple(sorted(measures)), tuple(sorted(flows)))
 
-    def quantity_of_today(self, line: Line) -> Quantity:
+    def quantity_of_today(self, line: PublishedNumber) -> Quantity:
         """The quantity to compute from results of 2026: the same, in a window that shrinks with the run.
 
         Raises:
@@ -226,18 +226,20 @@ def read_plan(papers: Iterable[str], file: Path = FILE) -> Plan:
     )
 
 
-def _chosen(data: dict[str, Any], place: str) -> Chosen:
+def _chosen(data: dict[str, Any], place: str) -> TableChoice:
     values = [
-        Stated.read(value, f"{place}: value {index}") for index, value in enumerate(data.get("values", ()), 1)
+        StatedNumber.read(value, f"{place}: value {index}")
+        for index, value in enumerate(data.get("values", ()), 1)
     ]
-    return Chosen.read(data | {"values": values}, place)
+    return TableChoice.read(data | {"values": values}, place)
 
 
-def _section(table: Chosen, conditions: Conditions, origin: str) -> Section:
+def _section(table: TableChoice, conditions: Conditions, origin: str) -> Section:
     source = paper(table.paper)
     if table.values:
         lines = [
-            Line(value.row, value.column, value, value.published, nan, value.note) for value in table.values
+            PublishedNumber(value.row, value.column, value, value.published, nan, value.note)
+            for value in table.values
         ]
         return Section(source, table.title, lines, table.today, table.plot, table.matrix)
     metrics = table.metrics or conditions.metrics
@@ -252,7 +254,7 @@ def _section(table: Chosen, conditions: Conditions, origin: str) -> Section:
     return Section(source, title, [_line(source, cell) for cell in cells], table.today, table.plot)
 
 
-def _wanted(cell: Cell, table: Chosen, metrics: Sequence[str]) -> bool:
+def _wanted(cell: Cell, table: TableChoice, metrics: Sequence[str]) -> bool:
     return (
         cell.table == table.table
         and table.machine in ("", cell.machine)
@@ -262,14 +264,14 @@ def _wanted(cell: Cell, table: Chosen, metrics: Sequence[str]) -> bool:
     )
 
 
-def _line(source: Paper, cell: Cell) -> Line:
+def _line(source: Paper, cell: Cell) -> PublishedNumber:
     data = {"metric": cell.metric, "scenario": cell.scenario, "flows": source.flows(cell)}
     quantity = Quantity.read(data, f"table {cell.table}: {cell.row}")
     note = "the paper contradicts this number" if cell.status == UNUSABLE else ""
     sd = nan if cell.sd is None else cell.sd
     # Some columns are mislabelled in the paper.
     column = ONE_WAY if cell.metric == "owd_ms" else cell.column
-    return Line(cell.row, column, quantity, cell.mean, sd, note, cell.status)
+    return PublishedNumber(cell.row, column, quantity, cell.mean, sd, note, cell.status)
 
 
 def _flows(quantity: Quantity) -> list[str]:
@@ -278,6 +280,6 @@ def _flows(quantity: Quantity) -> list[str]:
     return [*quantity.flows, *(flow for one in (*quantity.mean_of, *related) for flow in _flows(one))]
 
 
-def is_published(line: Line) -> bool:
+def is_published(line: PublishedNumber) -> bool:
     """Whether there is a number to compare with."""
     return not isnan(line.published)

@@ -1,4 +1,4 @@
-"""The table of errors and coverage of any conditions, and its goals."""
+"""How well conditions are predicted: the tables of errors and coverage, with goals and errors by chance."""
 
 from __future__ import annotations
 
@@ -9,10 +9,18 @@ from statistics import fmean, median
 from types import MappingProxyType
 
 from rtclab.metrics import METRICS
-from rtclab_papers.validate.chance import Chance, Chances
-from rtclab_papers.validate.outcomes import COMPARED, FIRST, Outcome, Pair, not_compared
+from rtclab_papers.markdown import bullets, table
+from rtclab_papers.validate.outcomes import (
+    COMPARED,
+    FIRST,
+    ConditionOutcome,
+    ErrorByChance,
+    ErrorsByChance,
+    ValuePair,
+    not_compared,
+)
 
-NO_CHANCES: Chances = MappingProxyType({})
+NO_CHANCES: ErrorsByChance = MappingProxyType({})
 NEW = "†"
 """Marks the metrics that were not compared from the beginning."""
 CLOSE = 0.1
@@ -39,7 +47,7 @@ Aims = Mapping[str, float]
 
 
 @dataclass(frozen=True)
-class Score:
+class MetricScore:
     """How well a metric is predicted in some conditions.
 
     Attributes:
@@ -73,11 +81,11 @@ class Score:
         return None if isnan(self.coverage) else self.coverage >= COVERAGE_GOAL
 
 
-def score(metric: str, outcomes: Sequence[Outcome]) -> Score:
+def score(metric: str, outcomes: Sequence[ConditionOutcome]) -> MetricScore:
     """How well a metric is predicted in these conditions."""
     pairs = [pair for one in outcomes for pair in one.pairs if pair.metric == metric]
     errors = errors_of(pairs)
-    return Score(
+    return MetricScore(
         metric,
         len({pair.condition for pair in pairs}),
         len(pairs),
@@ -89,16 +97,16 @@ def score(metric: str, outcomes: Sequence[Outcome]) -> Score:
     )
 
 
-def table(
-    outcomes: Sequence[Outcome],
+def score_table(
+    outcomes: Sequence[ConditionOutcome],
     groups: Mapping[str, str],
     *,
     goals: str = "",
     aims: Aims = GOALS,
-    chances: Chances = NO_CHANCES,
+    chances: ErrorsByChance = NO_CHANCES,
     metrics: Sequence[str] = COMPARED,
-) -> Iterator[str]:
-    """Lines of a Markdown table: a row per metric, and four or five columns per group of conditions.
+) -> str:
+    """A Markdown table: a row per metric, and four or five columns per group of conditions.
 
     Args:
         outcomes: the conditions.
@@ -110,21 +118,39 @@ def table(
     """
     shown = _by_group(outcomes, groups)
     lucky = {group for group, _ in chances}
-    columns = [
-        f" {groups[name]}: n | error |{' chance |' * (name in lucky)} ≤ {100 * CLOSE:g} | coverage "
-        for name in shown
-    ]
-    yield f"| metric |{'|'.join(columns)}|"
-    yield "|---|" + "".join("---:|" * (5 if name in lucky else 4) for name in shown)
+    heads = ["metric"]
+    for name in shown:
+        chance = ["chance"] * (name in lucky)
+        heads += [f"{groups[name]}: n", "error", *chance, f"≤ {100 * CLOSE:g}", "coverage"]
+    rows = []
     for metric in metrics:
         scores = {name: score(metric, own) for name, own in shown.items()}
         if any(one.values for one in scores.values()):
-            cells = []
+            cells = [_marked(metric)]
             for name, one in scores.items():
                 values, error, close, coverage = _cells(one, aims if name == goals else None)
                 chance = [_chance(chances.get((name, metric)))] * (name in lucky)
                 cells += [values, error, *chance, close, coverage]
-            yield f"| {_marked(metric)} | {' | '.join(cells)} |"
+            rows.append(cells)
+    return table(heads, rows, "lr")
+
+
+def condition_table(outcomes: Sequence[ConditionOutcome], metrics: Sequence[str]) -> str:
+    """A Markdown table with the median error of each known metric, and a row for each condition."""
+    known = {pair.metric for one in outcomes for pair in one.pairs}
+    metrics = [name for name in metrics if name in known]
+    rows = [
+        [one.condition.name, _calls(one), *(percent(score(name, [one]).error) for name in metrics)]
+        for one in outcomes
+    ]
+    return table(["condition", "live calls", *(METRICS[name].label for name in metrics)], rows, "lr")
+
+
+def _calls(one: ConditionOutcome) -> str:
+    """The number of live calls, and how many of them did not connect or whether the machine disturbed one."""
+    lost = one.live.calls - one.live.connected
+    notes = [f"{lost} not connected"] * (lost > 0) + ["disturbed"] * bool(one.live.disturbed)
+    return f"{one.live.calls} ({', '.join(notes)})" if notes else str(one.live.calls)
 
 
 def _marked(metric: str) -> str:
@@ -133,26 +159,26 @@ def _marked(metric: str) -> str:
     return label if metric in FIRST else f"{label}\u00a0{NEW}"
 
 
-def table_words() -> Iterator[str]:
-    """What the columns of the table mean, for the page above it."""
-    yield "All columns but n are in per cent:"
-    yield ""
-    yield "- **n**: the number of live values, one per direction (of fairness and rate balance one per call),"
-    yield "  and of conditions in parentheses. Of “37/64” values, 37 are large enough for a relative error:"
-    yield "  above zero, or above 1 % for the share of retransmissions. Sound is compared where there is any."
-    yield "- **error**: the median of simulated minus live, of live, without sign. The simulated value is the"
-    yield "  median of the repeats."
-    yield "- **chance**: what the error would be if live calls were simulated ones: each repeat in turn is"
-    yield "  the live call, with the others as its simulation. The median of these errors, and the smallest"
-    yield "  and the largest in brackets."
-    yield f"- **≤ {100 * CLOSE:g}**: the share of the errors up to {100 * CLOSE:g} %."
-    yield "- **coverage**: the share of all live values, zeros included, between the smallest and the largest"
-    yield "  simulated one."
-    yield f"- **{NEW}**: a metric that is new here: it was not compared when models were improved or frozen,"
-    yield "  and older calls may lack it."
+COLUMNS = f"""\
+All columns but n are in per cent:
+
+- **n**: the number of live values, one per direction (of fairness and rate balance one per call),
+  and of conditions in parentheses. Of “37/64” values, 37 are large enough for a relative error:
+  above zero, or above 1 % for the share of retransmissions. Sound is compared where there is any.
+- **error**: the median of simulated minus live, of live, without sign. The simulated value is the
+  median of the repeats.
+- **chance**: what the error would be if live calls were simulated ones: each repeat in turn is
+  the live call, with the others as its simulation. The median of these errors, and the smallest
+  and the largest in brackets.
+- **≤ {100 * CLOSE:g}**: the share of the errors up to {100 * CLOSE:g} %.
+- **coverage**: the share of all live values, zeros included, between the smallest and the largest
+  simulated one.
+- **{NEW}**: a metric that is new here: it was not compared when models were improved or frozen,
+  and older calls may lack it."""
+"""What the columns of the table mean, for the page above it."""
 
 
-def metric_words(outcomes: Sequence[Outcome], groups: Mapping[str, str]) -> Iterator[str]:
+def metric_words(outcomes: Sequence[ConditionOutcome], groups: Mapping[str, str]) -> Iterator[str]:
     """Which metrics are compared, in which conditions they are known, and which are left out and why.
 
     Args:
@@ -167,44 +193,44 @@ def metric_words(outcomes: Sequence[Outcome], groups: Mapping[str, str]) -> Iter
     for metric in COMPARED:
         by_groups.setdefault(tuple(name for name in shown if metric in shown[name]), []).append(metric)
     nowhere = by_groups.pop((), [])
-    yield f"Every metric that both simulated and live calls know is compared, {len(COMPARED)} of"
-    yield f"{len(METRICS)} in rtclab:"
-    yield ""
-    for names, metrics in by_groups.items():
-        if len(names) < len(shown):
-            where = " and ".join(groups[name] for name in names)
-            yield f"- Compared only in {where}, where alone both sides have values: {_labels(metrics)}."
+    yield (
+        f"Every metric that both simulated and live calls know is compared, {len(COMPARED)} of\n"
+        f"{len(METRICS)} in rtclab:"
+    )
+    told = [
+        f"Compared only in {' and '.join(groups[name] for name in names)}, where alone both sides have "
+        f"values: {_labels(metrics)}."
+        for names, metrics in by_groups.items()
+        if len(names) < len(shown)
+    ]
     if nowhere:
-        yield f"- No condition here has values of both sides: {_labels(nowhere)}."
-    for reason, metrics in _by_reason().items():
-        yield f"- Not compared, since {reason}: {_labels(metrics)}."
-
-
-def _by_reason() -> dict[str, list[str]]:
-    """The metrics that are not compared, by reason."""
-    found: dict[str, list[str]] = {}
-    for metric, reason in not_compared().items():
-        found.setdefault(reason, []).append(metric)
-    return found
+        told.append(f"No condition here has values of both sides: {_labels(nowhere)}.")
+    reasons = not_compared()
+    for reason in dict.fromkeys(reasons.values()):
+        left_out = [metric for metric, why in reasons.items() if why == reason]
+        told.append(f"Not compared, since {reason}: {_labels(left_out)}.")
+    yield from bullets(told)
 
 
 def _labels(metrics: Sequence[str]) -> str:
     return ", ".join(_marked(metric) if metric in COMPARED else METRICS[metric].label for metric in metrics)
 
 
-def _by_group(outcomes: Sequence[Outcome], groups: Mapping[str, str]) -> dict[str, list[Outcome]]:
+def _by_group(
+    outcomes: Sequence[ConditionOutcome], groups: Mapping[str, str]
+) -> dict[str, list[ConditionOutcome]]:
     """The conditions of each group that has some."""
     found = {name: [one for one in outcomes if one.condition.group == name] for name in groups}
     return {name: own for name, own in found.items() if own}
 
 
 def goal_words(
-    outcomes: Sequence[Outcome],
+    outcomes: Sequence[ConditionOutcome],
     words: str,
     metrics: Sequence[str] = COMPARED,
-    chances: Mapping[str, Chance] | None = None,
+    chances: Mapping[str, ErrorByChance] | None = None,
     aims: Aims = GOALS,
-) -> Iterator[str]:
+) -> str:
     """How many goals are reached in these conditions, and which errors are larger than chance makes them.
 
     Args:
@@ -217,23 +243,30 @@ def goal_words(
     scores = [score(metric, outcomes) for metric in metrics]
     errors = [reached for one in scores if (reached := one.reaches_error(aims)) is not None]
     coverages = [one.reaches_coverage for one in scores if one.reaches_coverage is not None]
-    yield f"Goals for {words} stand beside their figures, in bold if they are missed. Reached:"
-    yield f"{sum(errors)} of {len(errors)} median errors, {sum(coverages)} of {len(coverages)} coverages."
+    lines = [
+        f"Goals for {words} stand beside their figures, in bold if they are missed. Reached:",
+        f"{sum(errors)} of {len(errors)} median errors, {sum(coverages)} of {len(coverages)} coverages.",
+    ]
     if chances:
         compared = [one for one in scores if one.metric in chances and not isnan(one.error)]
         worse = [METRICS[one.metric].label for one in compared if one.error > chances[one.metric].high]
         luckier = sum(chances[metric].error > aim for metric, aim in aims.items() if metric in chances)
         larger = f" ({', '.join(worse)})" if worse else ""
-        yield f"Of {len(compared)} median errors, {len(worse)} are larger than any of chance{larger}."
-        yield f"By chance alone, {luckier} of the {len(errors)} median errors miss their goal."
+        lines += [
+            f"Of {len(compared)} median errors, {len(worse)} are larger than any of chance{larger}.",
+            f"By chance alone, {luckier} of the {len(errors)} median errors miss their goal.",
+        ]
     levels = [one.level for one in scores if one.values]
     lowest, highest = (percent(end(levels, default=nan)) for end in (min, max))
     if lowest != highest:
-        yield "Some repeats do not know every metric, so the mean probability of the intervals of a metric is"
-        yield f"between {lowest} and {highest}."
+        lines += [
+            "Some repeats do not know every metric, so the mean probability of the intervals of a metric is",
+            f"between {lowest} and {highest}.",
+        ]
+    return "\n".join(lines)
 
 
-def _chance(one: Chance | None) -> str:
+def _chance(one: ErrorByChance | None) -> str:
     """The cell of an error by chance. Spaces in it do not break."""
     if one is None:
         return "–"
@@ -241,7 +274,7 @@ def _chance(one: Chance | None) -> str:
     return f"{error}\u00a0[{low},\u00a0{high}]"
 
 
-def _cells(one: Score, aims: Aims | None) -> tuple[str, str, str, str]:
+def _cells(one: MetricScore, aims: Aims | None) -> tuple[str, str, str, str]:
     """The four cells of a metric in a group, with its goals if there are any. Spaces in them do not break."""
     if not one.values:
         return "–", "–", "–", "–"
@@ -257,7 +290,7 @@ def _cells(one: Score, aims: Aims | None) -> tuple[str, str, str, str]:
     return f"{values}\u00a0({one.conditions})", error, _percent(one.close), coverage
 
 
-def errors_of(pairs: Sequence[Pair]) -> list[float]:
+def errors_of(pairs: Sequence[ValuePair]) -> list[float]:
     """The relative errors without sign, of the pairs that have one."""
     return [abs(pair.error) for pair in pairs if not isnan(pair.error)]
 

@@ -20,29 +20,31 @@ from rtclab.experiment import Results, digest_of
 from rtclab.metrics import Array, Samples
 from rtclab.report import Axes, Axis, Drawing, Line, largest
 from rtclab.scenario import Scenario
-from rtclab.trace import Trace, write_text
+from rtclab.trace import Trace
 from rtclab_papers.campaigns import Key, Record
+from rtclab_papers.csv_files import read_table, write_table
 from rtclab_papers.reproduce import paper
-from rtclab_papers.reproduce.figures import Figure
-from rtclab_papers.reproduce.figures import Line as FigureLine
+from rtclab_papers.reproduce.figures import Figure, FigureLine
 from rtclab_papers.reproduce.measures import MEASURES
-from rtclab_papers.reproduce.today.conditions import Plan
-from rtclab_papers.reproduce.today.run import LIVE, THEN
+from rtclab_papers.reproduce.then_and_now.campaigns import LIVE, THEN
+from rtclab_papers.reproduce.then_and_now.conditions import Plan
 
 STEPS = 60
 """Number of equal parts of a call. A curve has the mean of each. Parts are at least a second long."""
 WORDS = {THEN: "then, simulated", LIVE: "2026, live"}
-SCHEMA = {
-    "figure": pl.String,
-    "campaign": pl.String,
-    "scenario": pl.String,
-    "flow": pl.String,
-    "metric": pl.String,
-    "digest": pl.String,
-    "length_s": pl.Float64,
-    "repeats": pl.Int64,
-    "values": pl.String,
-}
+SCHEMA = pl.Schema(
+    {
+        "figure": pl.String(),
+        "campaign": pl.String(),
+        "scenario": pl.String(),
+        "flow": pl.String(),
+        "metric": pl.String(),
+        "digest": pl.String(),
+        "length_s": pl.Float64(),
+        "repeats": pl.Int64(),
+        "values": pl.String(),
+    }
+)
 
 
 CurveKey = tuple[str, str, str, str, str]
@@ -121,15 +123,13 @@ def renew(file: Path, plan: Plan, records: Mapping[Key, Record], traces: Path) -
             if curve is None and kept is not None and kept.digest == digest:
                 curve = kept
             found += [curve] if curve is not None else []
-    _write(file, found)
+    write(file, found)
 
 
 def read(file: Path) -> list[Curve]:
     """The curves in a file; none if there is no file."""
-    if not file.exists():
-        return []
-    rows = pl.read_csv(file, schema=SCHEMA)
-    return [Curve(**row | {"values": _numbers(row["values"])}) for row in rows.iter_rows(named=True)]
+    rows = read_table(file, SCHEMA).iter_rows(named=True)
+    return [Curve(**row | {"values": _numbers(row["values"])}) for row in rows]
 
 
 def drawing(figure: Figure, name: str, curves: Iterable[Curve], file: str) -> Drawing | None:
@@ -221,7 +221,8 @@ def means(calls: Sequence[Samples], length_s: float) -> Array:
         return np.asarray(sums / counts)
 
 
-def _write(file: Path, curves: Iterable[Curve]) -> None:
+def write(file: Path, curves: Iterable[Curve]) -> None:
+    """Writes curves instead of what is in a file, with four digits."""
     rows = [
         (
             *(curve.figure, curve.campaign, curve.scenario, curve.flow, curve.metric, curve.digest),
@@ -230,8 +231,7 @@ def _write(file: Path, curves: Iterable[Curve]) -> None:
         )
         for curve in curves
     ]
-    file.parent.mkdir(parents=True, exist_ok=True)
-    write_text(file, pl.DataFrame(rows, schema=SCHEMA, orient="row").write_csv())
+    write_table(file, rows, SCHEMA)
 
 
 def _numbers(text: str) -> Array:

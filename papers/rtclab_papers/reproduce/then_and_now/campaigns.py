@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import replace
 from pathlib import Path
 
 from rtclab.backend import backend
@@ -13,8 +13,8 @@ from rtclab.fingerprint import code_digest
 from rtclab.scenario import Scenario
 from rtclab_papers.campaigns import Campaign, Key, Record, RowFile
 from rtclab_papers.reproduce.measures import MEASURING
-from rtclab_papers.reproduce.today.conditions import Plan
-from rtclab_papers.reproduce.today.measured import More, measured
+from rtclab_papers.reproduce.then_and_now.conditions import Plan
+from rtclab_papers.reproduce.then_and_now.row_values import More, measured
 
 THEN, SIM, LIVE = "then", "sim", "live"
 """The three campaigns, as the column ``backend`` of the rows names them."""
@@ -22,43 +22,36 @@ FOLDERS = {THEN: "then", SIM: "2026", LIVE: "live"}
 """The directory of the experiment of each campaign."""
 
 
-@dataclass(frozen=True)
-class How:
-    """Options of a campaign of ``rtclab reproduce --backend live``.
-
-    Attributes:
-        rows: the file of the rows.
-        out: directory of the experiments.
-        repeats: live repeats, instead of the plan's.
-        jobs: number of processes that simulate, by default one per core.
-        retry_failed: whether live repeats that failed earlier run again.
-    """
-
-    rows: RowFile
-    out: Path
-    repeats: int | None = None
-    jobs: int | None = None
-    retry_failed: bool = False
-
-
-def campaigns(plan: Plan, how: How, *, live: bool) -> list[Campaign]:
-    """The campaigns of a plan, in the order in which they run: the past and 2026 simulated, and live.
+def campaigns(plan: Plan, rows: RowFile, folder: Path, *, jobs: int | None = None) -> list[Campaign]:
+    """The simulated campaigns of a plan, in the order in which they run: the past, and 2026.
 
     Simulated repeats run again if rtclab's code has changed, and all if the papers need other numbers.
+
+    Args:
+        plan: what is run.
+        rows: the file of the rows.
+        folder: directory of the experiments.
+        jobs: number of processes that simulate, by default one per core.
     """
-    chosen = plan.conditions
-    kinds: list[tuple[str, int, More]] = [
-        (THEN, chosen.then_repeats, "none"),
-        (SIM, chosen.simulated_repeats, "compared"),
-    ]
-    if live:
-        kinds.append((LIVE, how.repeats or chosen.repeats, "live"))
-    return [_campaign(plan, how, *kind) for kind in kinds]
+    then = _campaign(plan, rows, folder, THEN, plan.conditions.then_repeats, "none")
+    sim = _campaign(plan, rows, folder, SIM, plan.conditions.simulated_repeats, "compared")
+    return [replace(then, jobs=jobs), replace(sim, jobs=jobs)]
 
 
-def _campaign(plan: Plan, how: How, label: str, repeats: int, more: More) -> Campaign:
+def live_campaign(
+    plan: Plan, rows: RowFile, folder: Path, *, repeats: int | None = None, retry_failed: bool = False
+) -> Campaign:
+    """The live campaign of a plan, with its own number of repeats by default.
+
+    With ``retry_failed``, repeats that failed earlier run again.
+    """
+    count = repeats or plan.conditions.repeats
+    return replace(_campaign(plan, rows, folder, LIVE, count, "live"), retry_failed=retry_failed)
+
+
+def _campaign(plan: Plan, rows: RowFile, folder: Path, label: str, repeats: int, more: More) -> Campaign:
     """A campaign. Rows depend on the measures besides the scenario, and simulated ones on the code."""
-    code = "" if label == LIVE else code_digest((*MEASURING, Path(__file__).with_name("measured.py")))
+    code = "" if label == LIVE else code_digest((*MEASURING, Path(__file__).with_name("row_values.py")))
     needs = {name: plan.need(name, today=label != THEN) for name in plan.scenarios}
     return Campaign(
         {
@@ -66,13 +59,11 @@ def _campaign(plan: Plan, how: How, label: str, repeats: int, more: More) -> Cam
             for name, scenario in scenarios(plan, label).items()
         },
         backend("live" if label == LIVE else "sim"),
-        how.rows,
-        how.out / FOLDERS[label],
+        rows,
+        folder / FOLDERS[label],
         measured,
         {name: hashlib.sha256(f"{code} {need}".encode()).hexdigest()[:8] for name, need in needs.items()},
         label,
-        how.jobs,
-        how.retry_failed and label == LIVE,
     )
 
 

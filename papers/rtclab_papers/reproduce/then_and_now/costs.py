@@ -11,7 +11,10 @@ import numpy as np
 from rtclab.report import Axes, Axis, Drawing, Line, Look, number
 from rtclab.scenario import Scenario
 from rtclab_papers.campaigns import Record
-from rtclab_papers.reproduce.today.measured import (
+from rtclab_papers.markdown import table
+from rtclab_papers.reproduce.then_and_now.campaigns import LIVE
+from rtclab_papers.reproduce.then_and_now.numbers import CampaignNumbers
+from rtclab_papers.reproduce.then_and_now.row_values import (
     CONNECTIONS,
     CPU,
     ENCODE_MS,
@@ -21,17 +24,14 @@ from rtclab_papers.reproduce.today.measured import (
     SETUP_STAGES,
     TCP_SHARE,
 )
-from rtclab_papers.reproduce.today.numbers import Numbers
-from rtclab_papers.reproduce.today.run import LIVE
-from rtclab_papers.reproduce.today.translate import MIXING
+from rtclab_papers.reproduce.then_and_now.translate import MIXING
 
 ABOUT = """\
 Live calls by topology, over all conditions, repeats and flows. Topologies ran in different networks, so
 a row describes its conditions, not the topology alone. Numbers are the median and, in parentheses, the
 95th percentile. Abelló Lozano's thesis reports a set-up time of 1.44 s for two over a relay with nothing
 limited (table 8), half a second more with an MCU than in a mesh (6.10), and 90 % CPU use for three calls
-and for a mesh (6.11).
-"""
+and for a mesh (6.11)."""
 SETUP_TICKS_S = (0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 20, 50, 100)
 _NUMBERS = {2: "two", 3: "three", 4: "four"}
 _STAGES = ("signalling", "ICE", "DTLS", "first frame", "all")
@@ -53,24 +53,31 @@ def topology(scenario: Scenario) -> str:
     return words + (" beside TCP" if scenario.traffic else "")
 
 
-def lines(numbers: Numbers, plot: str) -> Iterator[str]:
+def section(numbers: CampaignNumbers, plot: str) -> Iterator[str]:
     """The section of the page; ``plot`` names the drawing of the set-up time."""
     yield "## Set-up time, failures, processor and memory"
-    yield ""
     groups = _groups(numbers)
     if not groups:
         yield "No live call has been run yet."
-        yield ""
         return
     yield ABOUT
-    yield from _setup(groups)
+    yield "### Set-up time by stage (ms)"
+    stages = {words: [_values(records, stage) for stage in SETUP_STAGES] for words, records in groups.items()}
+    rows = [[words, str(len(own[-1])), *map(spread, own)] for words, own in stages.items()]
+    yield table(["topology", "flows", *_STAGES], rows)
     yield f"![Distribution of the set-up time per topology]({plot}.svg)"
-    yield ""
-    yield from _failures(groups)
-    yield from _load(groups, numbers)
+    yield "### Failures"
+    rows = []
+    for words, records in groups.items():
+        failed = sum(record.outcome == "failed" for record in records)
+        planned, missing = (sum(_values(records, metric)) for metric in (CONNECTIONS, NOT_CONNECTED))
+        rows.append([words, str(len(records)), str(failed), f"{planned:.0f}", f"{missing:.0f}"])
+    yield table(["topology", "repeats", "failed", "planned connections", "not connected"], rows)
+    yield "### Processor and memory per participant"
+    yield _load(groups, numbers)
 
 
-def _groups(numbers: Numbers) -> dict[str, list[Record]]:
+def _groups(numbers: CampaignNumbers) -> dict[str, list[Record]]:
     """The live repeats of each topology, failed ones included."""
     found: dict[str, list[Record]] = {}
     for name, today in numbers.plan.today.items():
@@ -79,7 +86,7 @@ def _groups(numbers: Numbers) -> dict[str, list[Record]]:
     return dict(sorted(found.items()))
 
 
-def drawing(numbers: Numbers, name: str) -> Drawing | None:
+def drawing(numbers: CampaignNumbers, name: str) -> Drawing | None:
     """The distribution of the set-up time of each topology; None without live calls."""
     groups = {
         words: np.sort(_values(records, SETUP_STAGES[-1])) for words, records in _groups(numbers).items()
@@ -104,47 +111,20 @@ def drawing(numbers: Numbers, name: str) -> Drawing | None:
     return Drawing(name, title, title, x, Axis("share of flows (%)", 0, 100), [Axes("", marks)])
 
 
-def _setup(groups: dict[str, list[Record]]) -> Iterator[str]:
-    yield "### Set-up time by stage (ms)"
-    yield ""
-    yield f"| topology | flows | {' | '.join(_STAGES)} |"
-    yield f"|---|---|{'---|' * len(_STAGES)}"
-    for words, records in groups.items():
-        stages = [_values(records, stage) for stage in SETUP_STAGES]
-        yield f"| {words} | {len(stages[-1])} | {' | '.join(map(spread, stages))} |"
-    yield ""
-
-
-def _failures(groups: dict[str, list[Record]]) -> Iterator[str]:
-    yield "### Failures"
-    yield ""
-    yield "| topology | repeats | failed | planned connections | not connected |"
-    yield "|---|---|---|---|---|"
-    for words, records in groups.items():
-        failed = sum(record.outcome == "failed" for record in records)
-        planned = sum(_values(records, CONNECTIONS))
-        missing = sum(_values(records, NOT_CONNECTED))
-        yield f"| {words} | {len(records)} | {failed} | {planned:.0f} | {missing:.0f} |"
-    yield ""
-
-
-def _load(groups: dict[str, list[Record]], numbers: Numbers) -> Iterator[str]:
-    yield "### Processor and memory per participant"
-    yield ""
-    yield (
-        "| topology | processor (% of one core) | memory (MB) | time to encode a frame (ms) | encoder "
-        "| TCP's share (%) |"
-    )
-    yield "|---|---|---|---|---|---|"
+def _load(groups: dict[str, list[Record]], numbers: CampaignNumbers) -> str:
+    rows = []
     for words, records in _by_machine(groups, numbers):
         names = sorted({text for record in records for text in record.texts(ENCODER).values()})
         cells = [spread(_values(records, metric)) for metric in (CPU, MEMORY, ENCODE_MS)]
-        share = spread(_values(records, TCP_SHARE))
-        yield f"| {words} | {' | '.join(cells)} | {', '.join(names) or number(None)} | {share} |"
-    yield ""
+        encoder = ", ".join(names) or number(None)
+        rows.append([words, *cells, encoder, spread(_values(records, TCP_SHARE))])
+    heads = ["topology", "processor (% of one core)", "memory (MB)", "time to encode a frame (ms)", "encoder"]
+    return table([*heads, "TCP's share (%)"], rows)
 
 
-def _by_machine(groups: dict[str, list[Record]], numbers: Numbers) -> Iterator[tuple[str, list[Record]]]:
+def _by_machine(
+    groups: dict[str, list[Record]], numbers: CampaignNumbers
+) -> Iterator[tuple[str, list[Record]]]:
     """The groups with the values of participants, and with the values of servers that mix."""
     for words, records in groups.items():
         servers = {name for one in records for name in numbers.plan.today[one.key.condition].scenario.servers}

@@ -9,9 +9,9 @@ import numpy as np
 
 from rtclab.metrics import Array
 from rtclab.report import COLOURS, QUIET, Axes, Axis, Columns, Drawing, Look, largest
-from rtclab_papers.reproduce.today.conditions import Line, Section
-from rtclab_papers.reproduce.today.numbers import Numbers
-from rtclab_papers.reproduce.today.run import LIVE, SIM, THEN
+from rtclab_papers.reproduce.then_and_now.campaigns import LIVE, SIM, THEN
+from rtclab_papers.reproduce.then_and_now.conditions import PublishedNumber, Section
+from rtclab_papers.reproduce.then_and_now.numbers import CampaignNumbers
 
 PUBLISHED = "published"
 LOOKS = {
@@ -25,7 +25,7 @@ WIDTH = 0.2
 """Width of a bar; the places of two rows are 1 apart."""
 
 
-def drawing(section: Section, column: str, numbers: Numbers, name: str) -> Drawing | None:
+def drawing(section: Section, column: str, numbers: CampaignNumbers, name: str) -> Drawing | None:
     """The bars of a column of a table; None if nothing was measured yet."""
     lines = [line for line in section.lines if line.column == column]
     bars = {source: _bars(lines, source, numbers) for source in LOOKS}
@@ -43,14 +43,16 @@ def drawing(section: Section, column: str, numbers: Numbers, name: str) -> Drawi
     return Drawing(name, title, title, x, Axis.from_zero(column, top), [Axes("", marks)])
 
 
-def _bars(lines: Sequence[Line], source: str, numbers: Numbers) -> tuple[Array, Array, Array]:
-    """Values, and the ends of their intervals: published ± sd, otherwise the ends of ``Estimate``."""
+def _bars(
+    lines: Sequence[PublishedNumber], source: str, numbers: CampaignNumbers
+) -> tuple[Array, Array, Array]:
+    """Values, and the ends of their intervals: published ± sd, otherwise the ends of ``RepeatsMean``."""
     rows = [_bar(line, source, numbers) for line in lines]
     values, low, high = (np.array(column, dtype=float) for column in zip(*rows, strict=True))
     return values, low, high
 
 
-def _bar(line: Line, source: str, numbers: Numbers) -> tuple[float, float, float]:
+def _bar(line: PublishedNumber, source: str, numbers: CampaignNumbers) -> tuple[float, float, float]:
     if source != PUBLISHED:
         estimate = numbers.of_line(line, source)
         return estimate.mean, *estimate.ends

@@ -11,7 +11,7 @@ from synthetic_run import report, second, trace
 
 from rtclab.metrics.series import Samples
 from rtclab.trace import Trace
-from rtclab_papers.reproduce import related
+from rtclab_papers.reproduce import flow_relations
 
 FLOW = "alice->bob"
 
@@ -43,19 +43,19 @@ def samples(values: Sequence[float]) -> Samples:
     [([2, 4, 6, 8], 1.0), ([4, 3, 2, 1], -1.0), ([1, 2, 2, 1], 0.0)],
 )
 def test_a_correlation_has_the_value_computed_by_hand(other: list[float], expected: float) -> None:
-    assert related.correlation(samples([1, 2, 3, 4]), samples(other)) == pytest.approx(expected)
+    assert flow_relations.correlation(samples([1, 2, 3, 4]), samples(other)) == pytest.approx(expected)
 
 
 def test_only_seconds_that_both_have_are_correlated() -> None:
     # The second one lacks the fourth second, in which the first one turns round.
-    assert related.correlation(samples([1, 2, 3, 0]), samples([1, 2, 3])) == pytest.approx(1)
-    assert isnan(related.correlation(samples([1, 2, 3]), samples([5, 5, 5]))), "it never changes"
+    assert flow_relations.correlation(samples([1, 2, 3, 0]), samples([1, 2, 3])) == pytest.approx(1)
+    assert isnan(flow_relations.correlation(samples([1, 2, 3]), samples([5, 5, 5]))), "it never changes"
 
 
 def test_the_rate_is_compared_with_the_delay_of_the_same_second() -> None:
     delays = {at_s: 10.0 * (5 - at_s) for at_s in range(5)}
     rows = [second(at_s, packets=1 + at_s, one_way_delay_mean_ms=ms) for at_s, ms in delays.items()]
-    assert related.rate_and_delay(trace(flow_seconds=rows), FLOW) == pytest.approx(-1)
+    assert flow_relations.rate_and_delay(trace(flow_seconds=rows), FLOW) == pytest.approx(-1)
 
 
 def test_a_rate_that_falls_after_a_long_delay_has_a_negative_correlation_with_it() -> None:
@@ -64,7 +64,7 @@ def test_a_rate_that_falls_after_a_long_delay_has_a_negative_correlation_with_it
         second(at_s, packets=4 + 2 * (at_s % 2), one_way_delay_mean_ms=ms)
         for at_s, ms in enumerate([10.0, 90.0] * 3)
     ]
-    assert related.delay_and_change(trace(flow_seconds=rows), FLOW) == pytest.approx(-1)
+    assert flow_relations.delay_and_change(trace(flow_seconds=rows), FLOW) == pytest.approx(-1)
 
 
 def test_the_frame_rate_is_compared_with_the_round_trip_of_the_same_second() -> None:
@@ -73,16 +73,16 @@ def test_the_frame_rate_is_compared_with_the_round_trip_of_the_same_second() -> 
         inbound_rtp=[report(at_s, framesPerSecond=30 - at_s) for at_s in range(4)],
         remote_inbound_rtp=[report(at_s + 0.3, roundTripTime=0.1 * (at_s + 1)) for at_s in range(4)],
     )
-    assert related.frames_and_rtt(call, FLOW) == pytest.approx(-1)
+    assert flow_relations.frames_and_rtt(call, FLOW) == pytest.approx(-1)
 
 
 def test_calls_are_compared_after_the_minute_in_which_they_grow() -> None:
     growing = list(range(1, 61))
     turns = [10, 20] * 10
     together, against = calls([growing + turns] * 2), calls([growing + turns, growing + turns[::-1]])
-    assert related.with_other_calls(together, FLOW) == pytest.approx(1)
-    assert related.with_other_calls(against, FLOW) == pytest.approx(-1)
-    assert isnan(related.with_other_calls(calls([growing]), FLOW)), "there is no other call"
+    assert flow_relations.with_other_calls(together, FLOW) == pytest.approx(1)
+    assert flow_relations.with_other_calls(against, FLOW) == pytest.approx(-1)
+    assert isnan(flow_relations.with_other_calls(calls([growing]), FLOW)), "there is no other call"
 
 
 def test_streams_of_a_sender_are_apart_by_the_difference_over_the_mean() -> None:
@@ -93,8 +93,8 @@ def test_streams_of_a_sender_are_apart_by_the_difference_over_the_mean() -> None
         for at_s, count in enumerate(counts)
     ]
     # A difference of 2 from a mean of 2 in every second, although both have the same mean rate.
-    assert related.streams_apart(trace(flows, flow_seconds=rows), "alice->bob") == pytest.approx(100)
-    assert isnan(related.streams_apart(trace(flows, flow_seconds=rows), "bob->alice")), "one stream"
+    assert flow_relations.streams_apart(trace(flows, flow_seconds=rows), "alice->bob") == pytest.approx(100)
+    assert isnan(flow_relations.streams_apart(trace(flows, flow_seconds=rows), "bob->alice")), "one stream"
 
 
 def test_the_two_sides_of_a_call_are_apart_by_the_difference_over_the_mean() -> None:
@@ -102,14 +102,16 @@ def test_the_two_sides_of_a_call_are_apart_by_the_difference_over_the_mean() -> 
     call = trace({"alice->bob": ["alice.up"], "bob->alice": ["bob.up"]}, flow_seconds=rows)
     for name, flow in list(call.manifest.flows.items()):
         call.manifest.flows[name] = flow.model_copy(update={"call": 0})
-    assert related.sides_apart(call, "alice->bob") == pytest.approx(100)
+    assert flow_relations.sides_apart(call, "alice->bob") == pytest.approx(100)
 
 
 def test_the_share_of_the_first_call_is_relative_to_the_mean_of_the_others() -> None:
     call = calls([[1] * 20, [1] * 20, [3] * 20])
-    assert related.first_call_share(call, FLOW, (0, 20)) == pytest.approx(50)
-    assert related.first_call_share(call, f"{FLOW}#3", (0, 20)) == pytest.approx(50), "of all its calls"
-    assert isnan(related.first_call_share(calls([[1] * 20]), FLOW, (0, 20)))
+    assert flow_relations.first_call_share(call, FLOW, (0, 20)) == pytest.approx(50)
+    assert flow_relations.first_call_share(call, f"{FLOW}#3", (0, 20)) == pytest.approx(50), (
+        "of all its calls"
+    )
+    assert isnan(flow_relations.first_call_share(calls([[1] * 20]), FLOW, (0, 20)))
 
 
 @pytest.mark.parametrize(
@@ -121,12 +123,12 @@ def test_the_share_of_the_first_call_is_relative_to_the_mean_of_the_others() -> 
     ],
 )
 def test_a_recovery_lasts_from_half_to_four_fifths_of_the_others(first: list[int], expected: float) -> None:
-    assert related.recovery_s(calls([first, [10] * 60]), FLOW) == expected
+    assert flow_relations.recovery_s(calls([first, [10] * 60]), FLOW) == expected
 
 
 def test_a_call_that_never_starves_has_nothing_to_recover_from() -> None:
-    assert isnan(related.recovery_s(calls([[10] * 60, [10] * 60]), FLOW))
-    assert isnan(related.recovery_s(calls([[10] * 60]), FLOW))
+    assert isnan(flow_relations.recovery_s(calls([[10] * 60, [10] * 60]), FLOW))
+    assert isnan(flow_relations.recovery_s(calls([[10] * 60]), FLOW))
 
 
 def test_calls_converge_when_their_rates_of_ten_seconds_are_alike() -> None:
@@ -134,11 +136,11 @@ def test_calls_converge_when_their_rates_of_ten_seconds_are_alike() -> None:
     # ten seconds with 0 and 7 packets have a mean of 6.3 at 29 s.
     call = calls([[10] * 60, [0] * 20 + [7] * 40])
     call.manifest.flows[f"{FLOW}#2"] = call.manifest.flows[f"{FLOW}#2"].model_copy(update={"begin_ns": 0})
-    assert related.converges_s(call, FLOW, 0) == 29
-    assert isnan(related.converges_s(calls([[10] * 60, [1] * 60]), FLOW, 0))
+    assert flow_relations.converges_s(call, FLOW, 0) == 29
+    assert isnan(flow_relations.converges_s(calls([[10] * 60, [1] * 60]), FLOW, 0))
 
 
 def test_a_dip_is_the_lowest_of_ten_seconds_in_per_cent_of_the_ten_before() -> None:
     call = calls([[10] * 10 + [10, 4, 10] + [10] * 7])
-    assert related.dip(call, FLOW, 10) == pytest.approx(40)
-    assert isnan(related.dip(call, FLOW, 30)), "the call has ended"
+    assert flow_relations.dip(call, FLOW, 10) == pytest.approx(40)
+    assert isnan(flow_relations.dip(call, FLOW, 30)), "the call has ended"

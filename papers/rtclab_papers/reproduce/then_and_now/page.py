@@ -16,14 +16,15 @@ from rtclab.experiment import MAX_TRIES
 from rtclab.report import Drawing, as_svg, janus_caution, number
 from rtclab.trace import write_text
 from rtclab_papers.campaigns import Record
-from rtclab_papers.reproduce.cells import UNUSABLE
+from rtclab_papers.markdown import bullets, table
 from rtclab_papers.reproduce.measures import DELAY, MEASURES, RATE
-from rtclab_papers.reproduce.today import agreement, costs, series
-from rtclab_papers.reproduce.today.conditions import Line, Section, is_published
-from rtclab_papers.reproduce.today.measured import BROWSER
-from rtclab_papers.reproduce.today.numbers import Numbers
-from rtclab_papers.reproduce.today.plots import drawing
-from rtclab_papers.reproduce.today.run import LIVE, SIM, THEN
+from rtclab_papers.reproduce.published_cells import UNUSABLE
+from rtclab_papers.reproduce.then_and_now import agreement, costs, series
+from rtclab_papers.reproduce.then_and_now.campaigns import LIVE, SIM, THEN
+from rtclab_papers.reproduce.then_and_now.conditions import PublishedNumber, Section, is_published
+from rtclab_papers.reproduce.then_and_now.numbers import CampaignNumbers
+from rtclab_papers.reproduce.then_and_now.plots import drawing
+from rtclab_papers.reproduce.then_and_now.row_values import BROWSER
 
 FEW_LEFT_OUT = 3
 """A list that lacks at most this many names is written as ``all but`` these."""
@@ -46,22 +47,19 @@ The number after ± is half of Student's 95 % interval over the repeats. With fe
 their range is given in parentheses. [What was changed](#what-was-changed) lists the changes of the scenarios.
 {disturbed}: the machine disturbed a repeat. {failed}: a repeat failed and does not count.
 {uncomparable}: the published number cannot be compared, for the reason given below the table.
-"no model": the simulator lacks something of the call of 2026, such as its codec.
-"""
+"no model": the simulator lacks something of the call of 2026, such as its codec."""
 CHANGED = """\
 The network is the paper's, with the effects of its testbed. The behaviour of Chromium of 2026 replaces
-the browser and the machine of the past:
-"""
+the browser and the machine of the past:"""
 OVER_TIME = """\
 Figures of the paper, from the first simulated calls and from live calls whose traces were kept. Live
 calls are shorter, so the axis is the share of the call; changes of the network come at the same share.
-How fast a call begins can therefore not be compared.
-"""
+How fast a call begins can therefore not be compared."""
 _PLACEHOLDER = re.compile(r"\{(published|then|sim|now):([^}|]+\|[^}]+)\}")
 _CAMPAIGNS = {"then": THEN, "sim": SIM, "now": LIVE}
 
 
-def write_page(page: Path, numbers: Numbers) -> None:
+def write_page(page: Path, numbers: CampaignNumbers) -> None:
     """Writes the Markdown page, and its plots beside it as ``NAME-TABLE.svg``, if they have numbers."""
     page.parent.mkdir(parents=True, exist_ok=True)
     drawn = [drawing(section, section.plot, numbers, name) for section, name in _plotted(page.stem, numbers)]
@@ -69,10 +67,10 @@ def write_page(page: Path, numbers: Numbers) -> None:
     for one in (*drawn, *over_time, costs.drawing(numbers, f"{page.stem}-setup")):
         if one is not None:
             write_text(page.with_name(f"{one.name}.svg"), as_svg(one))
-    write_text(page, "\n".join(lines_of(page.stem, numbers, over_time)).rstrip() + "\n")
+    write_text(page, "\n\n".join(blocks(page.stem, numbers, over_time)) + "\n")
 
 
-def _over_time(page: Path, numbers: Numbers) -> list[Drawing]:
+def _over_time(page: Path, numbers: CampaignNumbers) -> list[Drawing]:
     """The figures over time whose curves are known of both times."""
     curves = series.read(series.file_of(page))
     drawn = (
@@ -89,42 +87,34 @@ def _file(stem: str, words: str) -> str:
     return f"{stem}-{re.sub('[^a-z0-9]+', '-', words.lower())}"
 
 
-def lines_of(stem: str, numbers: Numbers, over_time: Sequence[Drawing] = ()) -> Iterator[str]:
-    """The lines of the page; ``stem`` begins the names of its plots."""
+def blocks(stem: str, numbers: CampaignNumbers, over_time: Sequence[Drawing] = ()) -> Iterator[str]:
+    """The blocks of the page; ``stem`` begins the names of its plots."""
     yield "# Then and now: the papers' conditions with Chromium of 2026"
-    yield ""
-    yield from _introduction(numbers)
+    yield _introduction(numbers)
     plots = {id(section): name for section, name in _plotted(stem, numbers)}
     for title, sections in groupby(numbers.plan.sections, key=lambda section: section.paper):
         yield f"## {title.source}"
-        yield ""
         for section in sections:
             yield from _section(section, numbers, plots.get(id(section)))
         yield from _figures(one for one in over_time if one.name.startswith(f"{stem}-{title.name}-"))
-    yield from agreement.lines(numbers)
-    yield from costs.lines(numbers, f"{stem}-setup")
+    yield from agreement.section(numbers)
+    yield from costs.section(numbers, f"{stem}-setup")
     yield from _runs(numbers)
     yield from _changes(numbers)
 
 
-def _plotted(stem: str, numbers: Numbers) -> Iterator[tuple[Section, str]]:
+def _plotted(stem: str, numbers: CampaignNumbers) -> Iterator[tuple[Section, str]]:
     for section in numbers.plan.sections:
         if section.plot and drawing(section, section.plot, numbers, "") is not None:
             yield section, _file(stem, f"{section.paper.name}-{section.title.partition(':')[0]}")
 
 
 def _figures(drawn: Iterable[Drawing]) -> Iterator[str]:
-    figures = list(drawn)
-    if figures:
-        yield "### Over time"
-        yield ""
-        yield OVER_TIME
-    for one in figures:
-        yield f"![{one.title}]({one.name}.svg)"
-        yield ""
+    if figures := [f"![{one.title}]({one.name}.svg)" for one in drawn]:
+        yield from ("### Over time", OVER_TIME, *figures)
 
 
-def _introduction(numbers: Numbers) -> Iterator[str]:
+def _introduction(numbers: CampaignNumbers) -> str:
     browsers = dict.fromkeys(
         browser
         for scenario in numbers.plan.scenarios
@@ -132,7 +122,7 @@ def _introduction(numbers: Numbers) -> Iterator[str]:
         for of_call in record.texts(BROWSER).values()
         for browser in of_call.split(", ")
     )
-    yield INTRODUCTION.format(
+    return INTRODUCTION.format(
         conditions=len(numbers.plan.scenarios),
         chosen=numbers.plan.conditions,
         browsers=", ".join(browsers) or "no live call was run yet",
@@ -150,38 +140,33 @@ def _repeats(counts: Sequence[int]) -> str:
     return f"{high} repeat{'s' * (high != 1)}" if low == high else f"{low} to {high} repeats"
 
 
-def _section(section: Section, numbers: Numbers, plot: str | None) -> Iterator[str]:
+def _section(section: Section, numbers: CampaignNumbers, plot: str | None) -> Iterator[str]:
     yield f"### {section.title}"
-    yield ""
-    yield from _matrix(section, numbers) if section.matrix else _list(section, numbers)
-    yield ""
+    yield _matrix(section, numbers) if section.matrix else _list(section, numbers)
     sentences = [*facts(section, numbers), *filled(section, numbers), *_reasons(section)]
     sentences += _cautions(section, numbers)
     if sentences:
         yield " ".join(sentences)
-        yield ""
     if plot is not None:
         yield f"![{section.title}: {section.plot}, published, then and 2026]({plot}.svg)"
-        yield ""
 
 
-def _list(section: Section, numbers: Numbers) -> Iterator[str]:
+def _list(section: Section, numbers: CampaignNumbers) -> str:
     """A row for each quantity of each condition."""
-    yield "| condition | quantity | published | then | 2026, simulated | 2026, live |"
-    yield "|---|---|---|---|---|---|"
+    rows = []
     before = ""
     for line in section.lines:
         cells = [number_of(line, numbers, campaign) for campaign in (THEN, SIM, LIVE)]
-        row = line.row if line.row != before else ""
-        yield f"| {row} | {line.column} | {published_words(line)} | {' | '.join(cells)} |"
+        rows.append([line.row if line.row != before else "", line.column, published_words(line), *cells])
         before = line.row
+    return table(["condition", "quantity", "published", "then", "2026, simulated", "2026, live"], rows)
 
 
-def _matrix(section: Section, numbers: Numbers) -> Iterator[str]:
+def _matrix(section: Section, numbers: CampaignNumbers) -> str:
     """A row for each condition, and for each quantity a column of the past and one of live calls."""
     columns = dict.fromkeys(line.column for line in section.lines)
-    yield f"| | {' | '.join(f'{column}, then | live' for column in columns)} |"
-    yield "|---" * (1 + 2 * len(columns)) + "|"
+    heads = [words for column in columns for words in (f"{column}, then", "live")]
+    rows = []
     for row, lines in groupby(section.lines, key=lambda line: line.row):
         known = {line.column: line for line in lines}
         cells = [
@@ -189,10 +174,11 @@ def _matrix(section: Section, numbers: Numbers) -> Iterator[str]:
             for column in columns
             for campaign in (THEN, LIVE)
         ]
-        yield f"| {row} | {' | '.join(cells)} |"
+        rows.append([row, *cells])
+    return table(["", *heads], rows)
 
 
-def _cautions(section: Section, numbers: Numbers) -> list[str]:
+def _cautions(section: Section, numbers: CampaignNumbers) -> list[str]:
     """Cautions about the SFU of live calls, if one of the table's scenarios has one."""
     scenarios = [numbers.plan.today[name].scenario for name in section.scenarios]
     cautions = (janus_caution(one.model_dump(mode="json")) for one in scenarios)
@@ -206,7 +192,7 @@ def _reasons(section: Section) -> Iterator[str]:
             yield f"{UNCOMPARABLE_MARK}: {section.paper.reasons[status]}"
 
 
-def published_words(line: Line) -> str:
+def published_words(line: PublishedNumber) -> str:
     """The published number as text: ``1950 ± 234 (note)``."""
     words = number(line.published) if is_published(line) else ""
     if words and not isnan(line.sd):
@@ -216,7 +202,7 @@ def published_words(line: Line) -> str:
     return f"{words} {UNCOMPARABLE_MARK}"
 
 
-def number_of(line: Line, numbers: Numbers, campaign: str) -> str:
+def number_of(line: PublishedNumber, numbers: CampaignNumbers, campaign: str) -> str:
     """The value of a line in a campaign, as text; marked if repeats were disturbed or failed."""
     names = dict.fromkeys(name for name, _ in line.quantity.needs)
     tries = [record for name in names for record in numbers.tries(campaign, name)]
@@ -229,7 +215,7 @@ def number_of(line: Line, numbers: Numbers, campaign: str) -> str:
     return numbers.of_line(line, campaign).words + (f" {marks}" if marks else "")
 
 
-def _is_simulated(names: Iterable[str], numbers: Numbers) -> bool:
+def _is_simulated(names: Iterable[str], numbers: CampaignNumbers) -> bool:
     """Whether the simulator has models of everything in the scenarios of 2026."""
     try:
         for name in names:
@@ -239,7 +225,7 @@ def _is_simulated(names: Iterable[str], numbers: Numbers) -> bool:
     return True
 
 
-def facts(section: Section, numbers: Numbers) -> Iterator[str]:
+def facts(section: Section, numbers: CampaignNumbers) -> Iterator[str]:
     """Sentences that follow from the numbers: rates and delays of 2026 as multiples of the published ones."""
     for campaign, begin in ((LIVE, "Live"), (SIM, "Simulated with Chromium of 2026")):
         found = [
@@ -252,7 +238,7 @@ def facts(section: Section, numbers: Numbers) -> Iterator[str]:
             return
 
 
-def _ratios(section: Section, numbers: Numbers, campaign: str, kind: str) -> list[float]:
+def _ratios(section: Section, numbers: CampaignNumbers, campaign: str, kind: str) -> list[float]:
     found = [
         numbers.of_line(line, campaign).mean / line.published
         for line in section.lines
@@ -261,7 +247,7 @@ def _ratios(section: Section, numbers: Numbers, campaign: str, kind: str) -> lis
     return [ratio for ratio in found if not isnan(ratio)]
 
 
-def kind_of(line: Line) -> str:
+def kind_of(line: PublishedNumber) -> str:
     """The kind of a line's quantity; Jain's indices, shares, and numbers of cross traffic have none."""
     quantity = line.quantity
     related = quantity.percent_of or quantity.ratio_to or quantity.combine == "jain"
@@ -283,7 +269,7 @@ def _times(ratio: float) -> str:
     return f"{ratio:.2f}" if ratio < 2 else f"{ratio:.1f}" if ratio < 100 else f"{ratio:.0f}"
 
 
-def filled(section: Section, numbers: Numbers) -> Iterator[str]:
+def filled(section: Section, numbers: CampaignNumbers) -> Iterator[str]:
     """The sentence that was written for a table, if all its numbers were measured.
 
     Raises:
@@ -305,46 +291,42 @@ def filled(section: Section, numbers: Numbers) -> Iterator[str]:
         yield text
 
 
-def _runs(numbers: Numbers) -> Iterator[str]:
+def _runs(numbers: CampaignNumbers) -> Iterator[str]:
     yield "## Outcome of the live runs"
-    yield ""
     tries = {name: numbers.tries(LIVE, name) for name in numbers.plan.scenarios}
     count = Counter(record.outcome for records in tries.values() for record in records)
     missing = [name for name, records in tries.items() if not records]
-    done = sum(count.values())
     yield (
-        f"{done} repeats of {len(tries) - len(missing)} conditions were run: "
+        f"{count.total()} repeats of {len(tries) - len(missing)} conditions were run: "
         f"{count['finished']} undisturbed, {count['disturbed']} disturbed by the machine in each of "
         f"{MAX_TRIES} tries, {count['failed']} failed."
     )
-    yield ""
-    for outcome in ("disturbed", "failed"):
-        for records in tries.values():
-            yield from (_named(record) for record in records if record.outcome == outcome)
+    told = [
+        _named(record)
+        for outcome in ("disturbed", "failed")
+        for records in tries.values()
+        for record in records
+        if record.outcome == outcome
+    ]
     if missing:
-        yield f"- {NOT_RUN}: {'; '.join(_which(missing, numbers.plan.scenarios))}"
-    if missing or count["disturbed"] or count["failed"]:
-        yield ""
+        told.append(f"{NOT_RUN}: {'; '.join(_which(missing, numbers.plan.scenarios))}")
+    yield from bullets(told)
 
 
 def _named(record: Record) -> str:
     what = "failed" if record.outcome == "failed" else f"disturbed in {record.attempt} tries"
-    return f"- `{record.key.condition}`, repeat {record.key.repeat}: {what}: {record.reason}"
+    return f"`{record.key.condition}`, repeat {record.key.repeat}: {what}: {record.reason}"
 
 
-def _changes(numbers: Numbers) -> Iterator[str]:
+def _changes(numbers: CampaignNumbers) -> Iterator[str]:
     yield "## What was changed"
-    yield ""
     yield CHANGED
-    yield "| change | conditions |"
-    yield "|---|---|"
     by_change: dict[str, list[str]] = {}
     for name, today in numbers.plan.today.items():
         for change in today.changes:
             by_change.setdefault(change, []).append(name)
-    for change, names in by_change.items():
-        yield f"| {change} | {'; '.join(_which(names, numbers.plan.scenarios))} |"
-    yield ""
+    rows = [[change, "; ".join(_which(names, numbers.plan.scenarios))] for change, names in by_change.items()]
+    yield table(["change", "conditions"], rows)
 
 
 def _which(names: Sequence[str], of: Sequence[str]) -> Iterator[str]:

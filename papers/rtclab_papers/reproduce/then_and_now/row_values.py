@@ -56,7 +56,7 @@ More = Literal["none", "compared", "live"]
 """Values kept of a repeat beyond the papers' numbers; see :func:`measured`."""
 
 FLOW, MORE = "flow:", "more:"
-"""Begins of names that say of which flows to measure the papers' numbers, and which further values."""
+"""Prefixes of names: patterns of the flows to measure, and which further values to keep."""
 
 NOT_MEDIA = "not_media"
 """1 for a flow that carries no media between participants: legs of a server, feedback and cross traffic."""

@@ -7,11 +7,11 @@ from math import nan
 from typing import Literal
 
 from rtclab.scenario import Table
-from rtclab_papers.reproduce.cells import Cell, Metric
 from rtclab_papers.reproduce.configured import configured
+from rtclab_papers.reproduce.published_cells import Cell, Metric
 
 
-class Null(Table):
+class NullConstant(Table):
     """A constant for some cells of a paper; the last one that applies counts.
 
     Attributes:
@@ -43,7 +43,7 @@ class Null(Table):
         return self.value + added[self.plus]
 
 
-def null_of(constants: tuple[Null, ...], cell: Cell) -> float:
+def null_of(constants: tuple[NullConstant, ...], cell: Cell) -> float:
     """The null model's number for a cell; NaN if it has none."""
     of_cell = [one.of(cell) for one in constants if one.applies(cell)]
     return of_cell[-1] if of_cell else nan

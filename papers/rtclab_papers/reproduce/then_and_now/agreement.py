@@ -7,10 +7,11 @@ from math import isnan
 from statistics import median
 
 from rtclab.report import number
+from rtclab_papers.markdown import table
 from rtclab_papers.reproduce.measures import MEASURES
-from rtclab_papers.reproduce.today.measured import COMPARED, FAIRNESS, ONE_WAY_DELAY, TCP_SHARE
-from rtclab_papers.reproduce.today.numbers import Numbers, Pair
-from rtclab_papers.reproduce.today.run import LIVE, SIM
+from rtclab_papers.reproduce.then_and_now.campaigns import LIVE, SIM
+from rtclab_papers.reproduce.then_and_now.numbers import CampaignNumbers, MeasurePair
+from rtclab_papers.reproduce.then_and_now.row_values import COMPARED, FAIRNESS, ONE_WAY_DELAY, TCP_SHARE
 
 FAR = 0.3
 """Share of the live value above which an error is listed."""
@@ -21,70 +22,71 @@ SHARE_BOUND = 0.15
 ABOUT = """\
 Errors are simulated minus live, in per cent of live. Values are means over all media flows and repeats.
 The column "twice the one-way delay" is the mean over all flows, simulated and live, with the time in
-coturn. The two hosts add the rest of the round trip.
-"""
+coturn. The two hosts add the rest of the round trip."""
 NAMES = {"rate_kbps": "mean rate", "rtt_ms": "round trip"}
 
 
-def lines(numbers: Numbers) -> Iterator[str]:
+def section(numbers: CampaignNumbers) -> Iterator[str]:
     """The section of the page."""
     yield "## Simulated against live over these conditions"
-    yield ""
     pairs = numbers.pairs()
     if not pairs:
         yield "No condition has been run both simulated and live yet."
-        yield ""
         return
     yield ABOUT
-    yield "| quantity | conditions | median absolute error | median error | above 30 % |"
-    yield "|---|---|---|---|---|"
+    rows = []
     for measure in COMPARED:
         errors = [pair.error for pair in pairs if pair.measure == measure and not isnan(pair.error)]
         if errors:
             far = sum(abs(error) > FAR for error in errors)
             size = median(abs(error) for error in errors)
-            middle = f"{_percent(size)} | {_percent(median(errors))}"
-            yield f"| {NAMES[measure]} | {len(errors)} | {middle} | {far} |"
-    yield ""
-    yield from _far(pairs, numbers)
+            middle = (_percent(size), _percent(median(errors)))
+            rows.append([NAMES[measure], str(len(errors)), *middle, str(far)])
+    heads = ["quantity", "conditions", "median absolute error", "median error", "above 30 %"]
+    yield table(heads, rows)
+    yield _far(pairs, numbers)
     yield from _shares(numbers)
 
 
-def _far(pairs: list[Pair], numbers: Numbers) -> Iterator[str]:
+def _far(pairs: list[MeasurePair], numbers: CampaignNumbers) -> str:
+    """The table of the large errors, with their causes."""
     far = sorted((pair for pair in pairs if abs(pair.error) > FAR), key=lambda pair: -abs(pair.error))
     if not far:
-        yield "No error is above 30 %."
-        yield ""
-        return
-    yield "| above 30 % | quantity | simulated | live | error | twice the one-way delay | cause |"
-    yield "|---|---|---|---|---|---|---|"
+        return "No error is above 30 %."
     causes = {(cause.scenario, cause.measure): cause.text for cause in numbers.plan.conditions.causes}
+    rows = []
     for pair in far:
         unit = MEASURES[pair.measure].label.rpartition("(")[2].rstrip(")")
-        values = f"{number(pair.simulated)} {unit} | {number(pair.live)} {unit}"
+        values = (f"{number(pair.simulated)} {unit}", f"{number(pair.live)} {unit}")
         delays = (2 * numbers.of_repeats(ONE_WAY_DELAY, pair.scenario, one) for one in (SIM, LIVE))
-        network = " and ".join(map(number, delays))
-        name = f"`{pair.scenario}` | {NAMES[pair.measure]}"
+        network = f"{' and '.join(map(number, delays))} ms"
         cause = causes.get((pair.scenario, pair.measure), "not known")
-        yield f"| {name} | {values} | {_percent(pair.error)} | {network} ms | {cause} |"
-    yield ""
+        what = (f"`{pair.scenario}`", NAMES[pair.measure])
+        rows.append([*what, *values, _percent(pair.error), network, cause])
+    heads = ["above 30 %", "quantity", "simulated", "live", "error", "twice the one-way delay", "cause"]
+    return table(heads, rows)
 
 
-def _shares(numbers: Numbers) -> Iterator[str]:
+def _shares(numbers: CampaignNumbers) -> Iterator[str]:
     """Jain's index of conditions with several calls, and TCP's share of conditions with cross traffic."""
     today = {name: one.scenario for name, one in numbers.plan.today.items()}
     several = [name for name, one in today.items() if len(one.calls) > 1]
-    beside = [name for name, one in today.items() if one.traffic]
+    with_tcp = [name for name, one in today.items() if one.traffic]
     within = f"Differences within {FAIRNESS_BOUND:g}"
     yield from _differences(numbers, "Jain's index", FAIRNESS, several, within, lambda _: FAIRNESS_BOUND)
     within = f"Differences within {100 * SHARE_BOUND:g} % of the live share"
     yield from _differences(
-        numbers, "TCP's share (%)", TCP_SHARE, beside, within, lambda live: SHARE_BOUND * live
+        numbers, "TCP's share (%)", TCP_SHARE, with_tcp, within, lambda live: SHARE_BOUND * live
     )
 
 
 def _differences(
-    numbers: Numbers, title: str, metric: str, names: list[str], within: str, bound: Callable[[float], float]
+    numbers: CampaignNumbers,
+    title: str,
+    metric: str,
+    names: list[str],
+    within: str,
+    bound: Callable[[float], float],
 ) -> Iterator[str]:
     """A table of a metric, simulated and live, and how many differences are within a bound."""
     known: list[tuple[str, float, float]] = []
@@ -92,16 +94,14 @@ def _differences(
         simulated, live = (numbers.of_repeats(metric, name, one) for one in (SIM, LIVE))
         if not isnan(simulated + live):
             known.append((name, simulated, live))
-    if not known:
-        return
-    yield f"| {title} | simulated | live | difference |"
-    yield "|---|---|---|---|"
-    for name, simulated, live in known:
-        yield f"| `{name}` | {' | '.join(map(number, (simulated, live, simulated - live)))} |"
-    close = sum(abs(simulated - live) <= bound(live) for _, simulated, live in known)
-    yield ""
-    yield f"{within}: {close} of {len(known)}."
-    yield ""
+    if known:
+        rows = [
+            [f"`{name}`", *map(number, (simulated, live, simulated - live))]
+            for name, simulated, live in known
+        ]
+        yield table([title, "simulated", "live", "difference"], rows)
+        close = sum(abs(simulated - live) <= bound(live) for _, simulated, live in known)
+        yield f"{within}: {close} of {len(known)}."
 
 
 def _percent(ratio: float) -> str:

@@ -15,10 +15,9 @@ from math import isnan
 import numpy as np
 
 from rtclab.report import DASHED, INK, ROOM_ABOVE, Columns, Dots, Line, Look, Mark, Plot
-from rtclab_papers.reproduce.cells import UNUSABLE, Cell
-from rtclab_papers.reproduce.figures import Figure
-from rtclab_papers.reproduce.figures import Line as FigureLine
+from rtclab_papers.reproduce.figures import Figure, FigureLine
 from rtclab_papers.reproduce.measurements import EVERY_FLOW
+from rtclab_papers.reproduce.published_cells import UNUSABLE, Cell
 
 PUBLISHED = "published"
 """The label of all published values in a legend."""

@@ -14,9 +14,9 @@ from rtclab.report import number
 from rtclab_papers.campaigns import Key, Record
 from rtclab_papers.reproduce.measurements import EVERY_FLOW, Measurements
 from rtclab_papers.reproduce.measures import MEASURES, MEDIA, Values
-from rtclab_papers.reproduce.today.conditions import Line, Plan
-from rtclab_papers.reproduce.today.measured import COMPARED, NOT_MEDIA
-from rtclab_papers.reproduce.today.run import LIVE, SIM, THEN
+from rtclab_papers.reproduce.then_and_now.campaigns import LIVE, SIM, THEN
+from rtclab_papers.reproduce.then_and_now.conditions import Plan, PublishedNumber
+from rtclab_papers.reproduce.then_and_now.row_values import COMPARED, NOT_MEDIA
 from rtclab_papers.reproduce.trends import Quantity
 
 FEW = 3
@@ -24,7 +24,7 @@ FEW = 3
 
 
 @dataclass(frozen=True)
-class Estimate:
+class RepeatsMean:
     """A number from some repeats, one value each."""
 
     values: tuple[float, ...]
@@ -74,7 +74,7 @@ def as_values(record: Record) -> Values:
 
 
 @dataclass(frozen=True)
-class Pair:
+class MeasurePair:
     """A measure of a condition over all its flows: simulated with Chromium of 2026, and live."""
 
     scenario: str
@@ -89,7 +89,7 @@ class Pair:
 
 
 @dataclass(frozen=True)
-class Numbers:
+class CampaignNumbers:
     """The rows of a plan. ``records`` may lack any repeat."""
 
     plan: Plan
@@ -111,17 +111,17 @@ class Numbers:
         known = self._by_campaign.get((campaign, scenario), {})
         return {repeat: record for repeat, record in known.items() if record.outcome != "failed"}
 
-    def of_line(self, line: Line, campaign: str) -> Estimate:
+    def of_line(self, line: PublishedNumber, campaign: str) -> RepeatsMean:
         """The counterpart of a published number in a campaign, over its repeats."""
         quantity = line.quantity if campaign == THEN else self.plan.quantity_of_today(line)
         return self._estimate(quantity, campaign)
 
-    def of_measure(self, measure: str, scenario: str, campaign: str) -> Estimate:
+    def of_measure(self, measure: str, scenario: str, campaign: str) -> RepeatsMean:
         """Mean of a measure over all flows of media, over the repeats."""
         data = {"metric": measure, "scenario": scenario, "flows": EVERY_FLOW}
         return self._estimate(Quantity.read(data, scenario), campaign)
 
-    def _estimate(self, quantity: Quantity, campaign: str) -> Estimate:
+    def _estimate(self, quantity: Quantity, campaign: str) -> RepeatsMean:
         names = {name for name, _ in quantity.needs}
         known = {name: self.measured(campaign, name) for name in names}
         common = set.intersection(*(set(repeats) for repeats in known.values())) if known else set()
@@ -129,7 +129,7 @@ class Numbers:
             quantity.of(Measurements({name: {repeat: as_values(known[name][repeat])} for name in names}))
             for repeat in sorted(common)
         ]
-        return Estimate(tuple(value for value in found if not isnan(value)))
+        return RepeatsMean(tuple(value for value in found if not isnan(value)))
 
     def of_repeats(self, metric: str, scenario: str, campaign: str) -> float:
         """Mean of a metric over all repeats and flows that have it; NaN if none has."""
@@ -141,10 +141,10 @@ class Numbers:
         ]
         return fmean(found) if found else nan
 
-    def pairs(self) -> list[Pair]:
+    def pairs(self) -> list[MeasurePair]:
         """The measures by which the backends are compared, in every condition that has both."""
         found = [
-            Pair(
+            MeasurePair(
                 name,
                 measure,
                 self.of_measure(measure, name, SIM).mean,

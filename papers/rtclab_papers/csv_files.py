@@ -1,0 +1,50 @@
+"""CSV files of published values: one schema each, checked when they are read."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+
+from rtclab.errors import BadInput
+from rtclab.trace import write_text
+
+
+def beside(file: Path, what: str) -> Path:
+    """The file ``NAME-WHAT.csv`` beside ``NAME.csv``."""
+    return file.with_name(f"{file.stem}-{what}{file.suffix}")
+
+
+def read_table(file: Path, schema: pl.Schema) -> pl.DataFrame:
+    """The rows of a file; none if there is no such file.
+
+    Raises:
+        BadInput: the file has other columns.
+    """
+    if not file.is_file():
+        return pl.DataFrame(schema=schema)
+    with file.open(encoding="utf-8") as text:
+        columns = text.readline().strip().split(",")
+    if columns != [*schema]:
+        raise BadInput(
+            f"{file}: columns {', '.join(columns)}; expected {', '.join(schema)}", hint="name another file"
+        )
+    return pl.read_csv(file, schema=schema)
+
+
+def write_table(file: Path, rows: pl.DataFrame | Iterable[tuple[Any, ...]], schema: pl.Schema) -> None:
+    """Writes rows in one step instead of what is in the file.
+
+    Raises:
+        DiskFull: no space is left. The old file is unchanged.
+    """
+    table = rows if isinstance(rows, pl.DataFrame) else pl.DataFrame([*rows], schema, orient="row")
+    file.parent.mkdir(parents=True, exist_ok=True)
+    write_text(file, table.write_csv())
+
+
+def rounded(value: float, digits: int) -> float:
+    """A number with this many significant digits."""
+    return float(f"{value:.{digits}g}")
