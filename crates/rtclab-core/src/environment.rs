@@ -1,7 +1,8 @@
 //! A call in which one sender's rate is decided from outside, step by step: what a learning agent sees, and what it is
 //! rewarded for.
 //!
-//! An [`Environment`] is one call. Its driver may have many and step them on several threads.
+//! An [`Environment`] is one call, in which [`External`] asks for a decision each [`STEP`]. Its driver may have many
+//! and step them on several threads.
 
 mod observation;
 mod reward;

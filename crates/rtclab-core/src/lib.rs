@@ -9,6 +9,12 @@
 //! is, a picture that goes to the decoder, an update of an AQM while no packet comes. Nobody stops for them, which saves
 //! most events of a call. A component with silent timeouts has one more verb, `catch_up(now)`. It makes up for those
 //! before `now`, at the times at which they were due, and comes before anything else is done with the component.
+//!
+//! # Names
+//!
+//! A type has a name of its own. Where several modules have a server or an event, the name says whose it is:
+//! `TcpServer`, `EndpointEvent`. A rule that changed from release to release has the year or the release in its name:
+//! `Since2024`, `OF_2013`.
 
 pub mod capture;
 pub mod catalogue;

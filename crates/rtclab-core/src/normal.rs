@@ -1,7 +1,8 @@
 //! Normal random numbers that are the same on every machine.
 //!
-//! `rand_distr` draws the same numbers, but with the logarithm and exponential of the host's C library, whose
-//! last bits depend on the processor.
+//! Written here because `rand_distr` draws the same numbers, but uses the logarithm and exponential of the host's C
+//! library as soon as any crate of the build asks `num-traits` to, and their last bits depend on the processor. A test
+//! compares the numbers.
 
 use rand::distr::{Distribution, Open01};
 use rand::{Rng, RngExt};

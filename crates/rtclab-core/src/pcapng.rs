@@ -1,5 +1,7 @@
 //! Writes captures in the pcapng format, as bytes in memory.
 //!
+//! Written here because the maintained crate that writes the format was a release candidate.
+//!
 //! A file begins with [`write_section`], followed by a [`Packet`] for each frame:
 //!
 //! ```

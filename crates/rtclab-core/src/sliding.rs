@@ -1,4 +1,9 @@
 //! What came within a sliding window, and the sum of it.
+//!
+//! Three meters of rates remain beside it, because their results differ: the acknowledged rate of libwebrtc leaves out
+//! the longest gap (`cc/goog_cc/throughput.rs`), an SFU counts in ticks from the first packet of a layer on
+//! (`simulcast/layers.rs`), and the monitor keeps mean and deviation of whole seconds in constant memory
+//! (`monitor/stream/rate.rs`).
 
 use crate::units::Time;
 use std::collections::VecDeque;

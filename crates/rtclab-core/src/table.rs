@@ -1,4 +1,4 @@
-//! Tables stored as columns and filled with typed rows.
+//! Tables stored as columns and filled with typed rows: a missing field, or one of another type, does not compile.
 //!
 //! Null is -1 in integer columns, NaN in float columns and [`NO_TEXT`] in text columns.
 

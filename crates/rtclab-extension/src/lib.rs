@@ -1,6 +1,10 @@
 //! Python binding of rtclab: conversions and error mapping, and congestion controls that are Python classes.
 //!
-//! [`extension!`] makes rtclab's Python module of a crate, with congestion controls of the crate's own.
+//! [`extension!`] makes rtclab's Python module of a crate, with congestion controls of the crate's own. It has one
+//! catalogue, set when the module is made.
+//!
+//! The module of rtclab itself is in a crate apart, `rtclab-python`, because cargo does not optimize across crates for
+//! a library that other crates can use, too.
 
 use pyo3::exceptions::PyImportError;
 use pyo3::prelude::*;

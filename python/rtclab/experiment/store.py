@@ -1,7 +1,11 @@
 """The store of an experiment: one SQLite file with conditions, outcomes, values and events.
 
 The file is ``results.sqlite`` in the experiment's directory; the traces lie beside it. A repeat is added with
-all its values in one transaction, so that the file is consistent however its process ends.
+all its values in one transaction, so that the file is consistent however its process ends. SQLite is in the
+standard library, locks, and can be read without rtclab.
+
+A repeat is keyed by condition, number, digest of the scenario and build of rtclab. So an update makes old
+repeats old and not wrong, and to resume is to run the keys that are missing.
 """
 
 from __future__ import annotations

@@ -3,6 +3,7 @@
 To add a metric, write a function with the decorator `metric` in one of the modules below. Its docstring is
 the definition that users see. ``counter``, ``gauge`` and the functions of the modules give the time series of
 a flow; ``slopes``, ``mean_slope`` and ``increase`` are computed from a counter.
+Metrics are asked flow by flow, so what takes a whole table is computed once and cached with the trace.
 """
 
 # Tables list the metrics in the order of these imports.

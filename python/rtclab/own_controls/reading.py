@@ -1,4 +1,8 @@
-"""Which files congestion controls read: they decide what a control does as much as its code does."""
+"""Which files congestion controls read: they decide what a control does as much as its code does.
+
+Only a run shows them. An audit hook in the control's process notes them, and the store keeps their digests. A
+repeat whose files have changed since then is not finished any more.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,10 @@
-"""A plot as data: axes and the marks on them, such as lines and bars, without a drawing library."""
+"""A plot as data: axes and the marks on them, such as lines and bars, without a drawing library.
+
+Three modules draw it. ``chart.py`` makes the charts of pages, in which readers zoom, hide flows and read
+values. ``static_svg.py`` draws for paper and browsers without JavaScript, without matplotlib, because
+importing it takes longer than writing the page. ``picture.py`` draws files with legends and exact sizes, as
+papers need them, and plots in notebooks.
+"""
 
 from __future__ import annotations
 

@@ -9,6 +9,8 @@ The process that runs repeats appends, and ``rtclab watch`` reads. Every line ha
 - ``end``: no more repeats run now.
 
 A repeat is named by ``condition`` and ``repeat``. If it begins again, its earlier lines no longer count.
+There is one file and not one per repeat, because the next try of a repeat replaces its directory, and because
+the position in the file is the id of a server-sent event.
 """
 
 from __future__ import annotations

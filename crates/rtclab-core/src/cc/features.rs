@@ -1,5 +1,6 @@
 //! What learned congestion controls see of arriving packets: the features of the bandwidth estimation challenge of 2024,
-//! and the four numbers of AlphaRTC's environment.
+//! and the four numbers of AlphaRTC's environment. They are here so that they can be computed where packets
+//! arrive, too.
 
 use crate::packet::Kind;
 use crate::units::{Bitrate, Time};

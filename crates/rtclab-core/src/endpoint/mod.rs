@@ -3,7 +3,12 @@
 //! A [`Peer`] sends media, its own or what another end of its node receives, plays media, or gives feedback on it. A
 //! [`Translator`] passes everything on unchanged. Both have five verbs: `handle_datagram`, `handle_timeout`,
 //! `poll_transmit`, `poll_event` and `poll_timeout`. They know nothing of the network, the record or the other end. The
-//! driver calls a `handle_…` method, drains `poll_transmit` and `poll_event`, and comes back at `poll_timeout`.
+//! driver calls a `handle_…` method, drains `poll_transmit` and `poll_event`, and comes back at `poll_timeout`. A unit
+//! test with two peers and a vector is such a driver, too (`tests.rs`).
+//!
+//! A server that forwards has a peer for each connection. The `MediaSource` of its streams is what another end of the
+//! node receives, so it answers requests, reports, estimates, paces and probes as any sender does. With
+//! [`ForwardingMode::AtOnce`] it has no pacer, history or statistics, and costs as little as Janus.
 
 mod config;
 mod event;

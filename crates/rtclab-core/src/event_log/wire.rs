@@ -1,7 +1,7 @@
 //! The wire format of Protocol Buffers: fields, one after another.
 //!
 //! Source: the encoding section of protobuf.dev. Written here because the usual decoders drop unknown fields
-//! without a trace, and a log that lacks something must say so.
+//! without a trace and refuse a truncated message, and a log that lacks something must say so.
 
 /// One field of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

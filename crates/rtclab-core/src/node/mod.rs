@@ -5,6 +5,10 @@
 //! ports: `handle_datagram`, `handle_timeout`, `poll_transmit`, `poll_event` and `poll_timeout`. It knows neither the
 //! network, nor the record, nor any other node. After each `handle_…` call the driver drains `poll_event`, then
 //! `poll_transmit`, and comes back at `poll_timeout`.
+//!
+//! Anything may arrive, at any time and from anywhere: a node neither panics, stands still, nor grows without bound.
+//! Each jump of a number from the wire has a limit, with its source beside it, which honest calls never reach. The fuzz
+//! target `node` and `tests/node_inputs.rs` try it.
 
 mod end;
 mod rooms;

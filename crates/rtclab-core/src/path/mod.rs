@@ -6,6 +6,9 @@
 //! The queuing delay of a packet is the time that it waits behind others. When it is at the head, its
 //! service begins. Service contains whatever the path then waits for: the end of a tick, an opportunity of
 //! a recorded capacity, back-off and further attempts on Wi-Fi, or the end of an outage.
+//!
+//! A path may also have the effects of a testbed, because published figures contain them: a box that works in ticks,
+//! drops packets before its queue, and measures its delay with a clock that drifts.
 
 mod capacity;
 mod clock;

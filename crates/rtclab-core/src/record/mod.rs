@@ -1,6 +1,8 @@
 //! Records a run as tables in the shape of docs/trace.md.
 //!
-//! A [`Recorder`] only listens. The driver of endpoints and network passes it their events.
+//! A [`Recorder`] only listens. The driver of endpoints and network passes it their events. It has a method for each
+//! kind of observation, which fills columns, because a simulation makes hundreds of thousands of rows a second. Packets
+//! are no events, because the driver sees every datagram anyway.
 
 mod flow;
 mod packets;

@@ -1,4 +1,7 @@
 //! The event loop in virtual time: network, nodes and record.
+//!
+//! The loop does not depend on the topology: `scenario/topology.py` lists the connections and what each node forwards,
+//! and `build/` makes nodes of it. Ends have numbers, which are also their ports.
 
 mod build;
 mod compositions;

@@ -3,7 +3,11 @@
 //! Nothing that a node does reaches another before the [lookahead](crate::network::lookahead) of the network. So within
 //! windows of half that time each node is run for itself: in its own cache, or on a processor of its own. What the
 //! nodes sent in one window is put into the network, in the order in which it was sent, while the nodes run
-//! through the next one. The order of all events, and so every byte, is the same as event after event.
+//! through the next one. The order of all events, and so every byte, is the same as event after event
+//! (`make same-bytes` compares them). The caller brings the threads, as an [`Executor`].
+//!
+//! Runs with a capture, TURN over TCP or controls of others go event after event, and so does every run while a path
+//! has no delay.
 
 use super::config::SimError;
 use super::links::Flight;

@@ -1,7 +1,8 @@
 //! Congestion controls that are Python classes.
 //!
 //! The instance of a class is made for each sender. Its methods are looked up once. Values are in seconds, bit/s and
-//! bytes.
+//! bytes. The lock of Python is held for the whole run, so runs on several threads need processes of their own
+//! (`python/rtclab/own_controls`).
 
 mod values;
 

@@ -1,4 +1,8 @@
-"""The live backend: real browsers in network namespaces, connected by the emulator, without root."""
+"""The live backend: real browsers in network namespaces, connected by the emulator, without root.
+
+Live calls have the connections and flows of simulated ones, from ``scenario/topology.py``, and a page has one
+peer connection for each. So one page serves every topology, and every metric finds the same flows.
+"""
 
 from __future__ import annotations
 

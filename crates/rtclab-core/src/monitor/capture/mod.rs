@@ -1,5 +1,8 @@
 //! Capture files: pcap and pcapng, read as a stream in bounded memory.
 //!
+//! Written here because `pcap-parser`, which is as fast, cannot skip a block larger than its buffer, rejects time units
+//! that are powers of two, and does not know the obsolete packet block.
+//!
 //! Source: draft-ietf-opsawg-pcap, draft-ietf-opsawg-pcapng.
 
 mod buffer;

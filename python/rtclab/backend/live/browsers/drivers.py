@@ -1,7 +1,8 @@
 """Drives a browser from outside: Chromium by its DevTools protocol, Firefox by WebDriver BiDi.
 
 Both are JSON messages over a WebSocket, which the browser opens at the loopback address of its own namespace.
-Neither browser accepts such a socket from a page.
+Neither browser accepts such a socket from a page. A page of the user's own has no report socket, so
+``observe.js`` runs before its scripts and reports through the driver.
 
 Source: Chrome DevTools Protocol 1.3 (and its tip of tree for ``Target.setAutoAttach``); W3C, WebDriver BiDi.
 """

@@ -1,7 +1,7 @@
 """Serves the call page to one participant, and receives its reports.
 
 The report socket goes to the loopback address of the page's own namespace and does not cross the emulated
-network, so that statistics do not compete with the call.
+network. Once a second the statistics would take up to 8 % of a 500 kbit/s uplink.
 """
 
 from __future__ import annotations

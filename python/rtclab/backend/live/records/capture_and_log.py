@@ -1,7 +1,8 @@
 """Joins the emulator's capture, as read by the monitor, with the emulator's log.
 
 The capture has the packets on the wire: their entry times and streams. The log has data that only the
-emulator knows: when a packet was due to leave, and where and why it was dropped.
+emulator knows: when a packet was due to leave, and where and why it was dropped. They are joined exactly, by
+nodes, entry time and size, because both take the entry time from the same reading of the clock.
 """
 
 from __future__ import annotations
