@@ -161,7 +161,7 @@ def lines(stem: str, found: Mapping[str, Values], pairs: pl.DataFrame) -> Iterat
     yield "# Which congestion control wins where?"
     yield ""
     suites = " and ".join(f"`{suite}`" for suite in found)
-    yield f"Made by `rtclab validate --arena`: the {len(controls)} controls that come with rtclab, in the"
+    yield f"Made by `rtclab validate arena`: the {len(controls)} controls that come with rtclab, in the"
     yield f"suites {suites}, simulated, each case {REPEATS} times with the same seeds for all controls."
     yield "[How to compare your own](compare-controls.md) says how to make such a page with your"
     yield "control, and how it is computed. Every sentence and figure here comes from the values in"

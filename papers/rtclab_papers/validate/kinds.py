@@ -154,7 +154,7 @@ def introduction() -> Iterator[str]:
     yield "## Kinds of calls"
     yield f"""\
 Calls of two people of which the kind is drawn, too: what they carry and how they are connected,
-what is beside them, and how their queues drop. Made by `rtclab validate --kinds`. Each
+what is beside them, and how their queues drop. Made by `rtclab validate kinds`. Each
 condition has one live call of {DURATION_S} s. The models may be improved on odd seeds; even
 seeds are held out.
 Values are per flow. Without pictures or sound of bob, `bob->alice` is the feedback alone."""

@@ -36,7 +36,7 @@ def write_l4s(page: Path, found: Repeats) -> None:
 def _page(stem: str, found: Repeats) -> Iterator[str]:
     yield "# What does L4S buy a video call?"
     yield f"""\
-Made by `rtclab validate --l4s`. Two people call each other over links with a one-way delay of
+Made by `rtclab validate l4s`. Two people call each other over links with a one-way delay of
 {l4s.DELAY} each, with 720p video of at most {l4s.VIDEO["max_bitrate"]} and audio. The call uses
 goog-cc or Chromium's SCReAM, which sends ECT(1) and gets feedback as in RFC 8888. The queue is a
 FIFO, FQ-CoDel (RFC 8290, which marks ECN-capable packets) or DualPI2 (RFC 9332), each with its

@@ -45,7 +45,7 @@ def _page(stem: str, outcomes: Sequence[ConditionOutcome], chances: ErrorsByChan
 How well does a simulation predict Chromium's own SCReAM, with feedback as in RFC 8888, behind
 queues that mark packets, and goog-cc behind current queues?"""
     yield f"""\
-Made by `rtclab validate --marks`. Each condition is a call of two people, drawn from the
+Made by `rtclab validate marks`. Each condition is a call of two people, drawn from the
 distribution below, run once with two real Chromiums for {marks.DURATION_S} s and simulated
 {SIMULATED_REPEATS} times. The models were improved on the odd seeds of SCReAM; its even seeds, and all seeds
 of goog-cc, were compared afterwards."""

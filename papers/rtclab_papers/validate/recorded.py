@@ -299,7 +299,7 @@ first minute of each recording is used. Calls of {DURATION_S} s, 640x480, VP8, w
         rows.append((f"recorded-{network.name}", network.words, files + member, commit, source.licence))
     yield table(["condition", "network", "files", "repository, commit", "licence"], rows)
     yield f"""\
-The files are not part of rtclab. `rtclab validate --recorded DIR` runs the conditions whose files
+The files are not part of rtclab. `rtclab validate recorded DIR` runs the conditions whose files
 are in a directory. The 5G table has a rate per second of a download. Seconds below
 {PAUSE_KBPS} kbit/s, between two files, are left out; the others become opportunities at an even
 distance. The uplink was not loaded, so both directions have the rate of the downlink."""

@@ -82,7 +82,7 @@ def page(pairs: Sequence[ScenarioPair]) -> Iterator[str]:
     """The generated part of the page."""
     yield "# Simulated against live"
     yield """\
-Made by `rtclab validate`, which runs the scenarios of `sim-vs-live/` in the simulator and with
+Made by `rtclab validate scenarios`, which runs the scenarios of `sim-vs-live/` in the simulator and with
 two real Chromiums through the emulator. Means are over repeats, each over the second half of the
 call, with the 95 % interval in brackets. The difference is simulated minus live, in per cent of
 live."""

@@ -181,7 +181,7 @@ def page(compared: Sequence[TcpComparison], duration_s: int) -> Iterator[str]:
     expected = ", ".join(f"{name} within {bound:g} %" for name, bound in BOUNDS_PERCENT.items())
     yield "# TCP: simulated against the kernel's"
     yield f"""\
-Made by `rtclab validate --tcp`, which compares iperf3 through the emulator with the simulator's
+Made by `rtclab validate tcp`, which compares iperf3 through the emulator with the simulator's
 TCP over the same bottleneck, for {duration_s} s without the first {WARM_UP_S:g} s. The rate is
 in per cent of the capacity, the queue is the mean number of bytes that wait, and the share is the
 larger flow's. Late is the 99th percentile of the emulator's lateness, which adds to the kernel's

@@ -113,7 +113,7 @@ call here has a twin, which is simulated in the same condition."""
     count, duration_s = SIMULATED_REPEATS, random_calls.DURATION_S
     level = 100 * (count - 1) / (count + 1)
     yield f"""\
-Made by `rtclab validate --random`. Each condition is a call of two people, drawn from the
+Made by `rtclab validate random`. Each condition is a call of two people, drawn from the
 distribution below, run once with two real Chromiums for {duration_s} s and simulated
 {count} times. Values are over the whole call, per direction. A further simulated call lies
 between the smallest and the largest of {count} with a probability of {level:g} %, whatever the
