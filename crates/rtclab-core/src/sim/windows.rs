@@ -6,8 +6,8 @@
 //! through the next one. The order of all events, and so every byte, is the same as event after event
 //! (`make same-bytes` compares them). The caller brings the threads, as an [`Executor`].
 //!
-//! Runs with a capture, TURN over TCP or controls of others go event after event, and so does every run while a path
-//! has no delay.
+//! Runs with a capture, TURN over TCP or controls of others go event after event. So does every run while a route ends
+//! in a path without delay, and on one thread a run of few ends, for which windows do not pay.
 
 use super::config::SimError;
 use super::links::Flight;
