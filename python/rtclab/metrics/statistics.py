@@ -6,8 +6,8 @@ When to use which:
   both values, so the differences vary less than the values.
 - ``welch``: repeats that share nothing, such as live calls, with spreads that may differ.
 - ``ShareDifference``: shares of repeats that failed or not, which have no spread of their own.
-- ``bootstrap_over_cases``, ``wilcoxon``: cases that are alike in nothing, such as the networks of an arena. The
-  cases are the sample, and no distribution is assumed.
+- ``bootstrap_over_cases``, ``wilcoxon``: cases that are alike in nothing, such as the networks of an arena.
+  The cases are the sample, and no distribution is assumed.
 - ``Jackknife``: a number that is computed from the repeats of many conditions, such as a ratio of means.
 - ``prediction_interval``, ``prediction_range``: where one more value lies, such as a single live call.
 - ``kolmogorov_smirnov``: whether a few values may have the distribution of some others.
