@@ -34,7 +34,7 @@ def units() -> str:
 def _section(place: Place) -> str:
     others = ", ".join(map(code, place.paths[1:]))
     base = place.model.__base__
-    extends = base is not Table and f"It also has every field of a [path](#{_anchor(base)})."
+    extends = base.model_fields and f"It also has every field of a [path](#{_anchor(base)})."
     return "\n\n".join(
         filter(
             None,

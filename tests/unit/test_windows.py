@@ -160,7 +160,7 @@ def by_arena(rtclab: Rtclab, out: Path) -> tuple[float, str]:
 
 
 def by_export(rtclab: Rtclab, out: Path) -> tuple[float, str]:
-    text = rtclab("export", *arguments(out), *ASKED, "--csv").out
+    text = rtclab("export", *arguments(out), *ASKED).out
     rows = pl.read_csv(io.StringIO(text))
     return float(rows["value"].mean()), WORDS  # type: ignore[arg-type]
 

@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import typer
-from typer.core import TyperGroup
 
+from rtclab.cli import Group, as_commands
 from rtclab.errors import BadInput
 
 reproduce_app = typer.Typer(add_completion=False)
@@ -148,7 +148,7 @@ NEW_FORMS = {
 """By option of the earlier command, what to write now after ``rtclab validate``."""
 
 
-class Comparisons(TyperGroup):
+class Comparisons(Group):
     """The group of commands, which names the new form of the options that it had as one command."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
@@ -294,3 +294,4 @@ for _name, _words in {
     "arena": "Compare all built-in congestion controls simulated, and goog-cc and SCReAM live.",
 }.items():
     _add(_name, _words)
+as_commands(reproduce_app, validate_app)

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, NoReturn
 
 from rtclab.cli.app import app
-from rtclab.cli.commands import EXIT_BROKEN_PIPE
+from rtclab.cli.commands import EXIT_BROKEN_PIPE, Group, as_commands
 from rtclab.errors import RtclabError, is_disk_full
 from rtclab.terminal import shown
 
@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 __all__ = [
     "EXIT_FAILED",
     "EXIT_INTERRUPTED",
+    "Group",
+    "as_commands",
     "count",
     "main",
     "new_table",

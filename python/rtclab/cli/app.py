@@ -9,7 +9,7 @@ from typing import Annotated, Literal
 
 import typer
 
-from rtclab.cli.commands import Command, Commands
+from rtclab.cli.commands import Commands, as_commands
 from rtclab.errors import BadInput
 
 app = typer.Typer(
@@ -693,7 +693,6 @@ def export(
     flow, unit and value.
     """
     from rtclab.cli import running, tables
-    from rtclab.experiment.export import values_of_repeats
     from rtclab.progress import busy
 
     if file is not None and as_json:
@@ -703,7 +702,7 @@ def export(
         if file is not None:
             results.export(file, metrics=metrics, flows=flows)
         else:
-            rows = values_of_repeats(results, metrics, flows)
+            rows = results.values_of_repeats(metrics=metrics, flows=flows)
     tables.print_incomplete(results)
     if file is not None:
         print(file)
@@ -1306,6 +1305,4 @@ def schema(
     tables.print_json(Scenario.json_schema())
 
 
-for _group in (app, scenario_app):
-    for _command in _group.registered_commands:
-        _command.cls = Command
+as_commands(app, scenario_app)

@@ -78,15 +78,26 @@ class Command(TyperCommand):
         return super().invoke(ctx)
 
 
-class Commands(TyperGroup):
+class Group(TyperGroup):
+    """A group of commands, in whose help flags have no type."""
+
+    def get_params(self, ctx: Any) -> list[Any]:
+        """The options of the group."""
+        return _without_types(super().get_params(ctx))
+
+
+def as_commands(*apps: typer.Typer) -> None:
+    """Makes every command of some applications a :class:`Command`."""
+    for app in apps:
+        for command in app.registered_commands:
+            command.cls = Command
+
+
+class Commands(Group):
     """The group of all commands: rtclab's own, and commands that other distributions add.
 
     Typer's own group exits with 1 when the reader of the output has exited.
     """
-
-    def get_params(self, ctx: Any) -> list[Any]:
-        """The options of all commands."""
-        return _without_types(super().get_params(ctx))
 
     def list_commands(self, ctx: Any) -> list[str]:
         """The names of all commands, rtclab's own first."""

@@ -26,7 +26,6 @@ from rtclab.errors import (
 from rtclab.experiment.comparison import Side, per_minute, values_of
 from rtclab.experiment.conditions import equal_text, field_columns, table_of
 from rtclab.experiment.definitions import Definitions
-from rtclab.experiment.export import write_values
 from rtclab.experiment.fields import Field
 from rtclab.experiment.flows import Flows, chosen_flows, flows_of
 from rtclab.experiment.measure import NOT_MEASURED, rows_of
@@ -52,9 +51,11 @@ from rtclab.trace import (
     Run,
     Trace,
     closed,
+    replace_file,
     rows_within,
     window_in_names,
     window_in_words,
+    write_text,
 )
 
 if TYPE_CHECKING:
@@ -566,8 +567,7 @@ class Results:
     ) -> Path:
         """Writes the value of every metric in every repeat to a file for other programs; returns its path.
 
-        Rows are as in :meth:`metrics`, without ``better``, and with ``seed``, ``status`` and ``reason`` of
-        the repeat. A repeat without a value has one row, in which what is unknown is null.
+        Rows are as in :meth:`values_of_repeats`.
 
         Args:
             path: the file, which is replaced. Its name ends in ``.csv`` or ``.parquet``.
@@ -585,8 +585,44 @@ class Results:
             ['finished', 'finished']
         """
         file = Path(path)
-        write_values(file, self, metrics, flows)
+        if file.suffix not in (".csv", ".parquet"):
+            raise BadInput(f"export: `{file}`: expected a name that ends in .csv or .parquet")
+        rows = self.values_of_repeats(metrics=metrics, flows=flows)
+        file.parent.mkdir(parents=True, exist_ok=True)
+        if file.suffix == ".csv":
+            write_text(file, rows.write_csv())
+        else:
+            replace_file(file, rows.write_parquet)
         return file
+
+    def values_of_repeats(
+        self, *, metrics: str | Sequence[str] | None = None, flows: Flows = None
+    ) -> pl.DataFrame:
+        """The value of every metric for every flow in every repeat that ended, with its outcome.
+
+        The columns are those of :meth:`metrics` without ``better``, and ``seed``, ``status`` and ``reason``
+        of the repeat. A repeat without a value has one row, in which what is unknown is null.
+
+        Args:
+            metrics: only this metric or these metrics, by default all.
+            flows: as in :meth:`metrics`.
+
+        Raises:
+            BadInput: as in :meth:`metrics`.
+
+        Example:
+            >>> run = rtclab.run("first-call", duration="10 s", repeats=2)
+            >>> run.values_of_repeats(metrics="rtt", flows="alice->bob")["repeat"].to_list()
+            [0, 1]
+        """
+        of_values = ("metric", "flow", "unit", "value", "deviation", "measured_s")
+        values = self.metrics(metrics=metrics, flows=flows).select("condition", "repeat", *of_values)
+        order = pl.DataFrame({"condition": self.conditions}).with_row_index("place")
+        outcomes = self.outcomes().join(order, on="condition").sort("place", "repeat")
+        fields = outcomes.columns[: outcomes.columns.index("repeat")]
+        return outcomes.select(*fields, "repeat", "seed", "status", "reason").join(
+            values, on=["condition", "repeat"], how="left", maintain_order="left_right"
+        )
 
     @renamed(begin=BETWEEN, end=BETWEEN)
     def summary(
