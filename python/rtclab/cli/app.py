@@ -1135,8 +1135,8 @@ def replay(
 ) -> None:
     """Replay recorded packets into congestion controls, and compare their targets with the browser's.
 
-    A log's packets and feedback go to a control, at the times of the log; if it estimates at the receiver,
-    that half gets the arrivals in the feedback. A capture's packets go to an estimator at the receiver alone.
+    A log's packets and feedback go to a control, at the times of the log. A control that estimates at the
+    receiver gets the arrivals from the feedback. A capture's packets go to a receiver's estimator alone.
     """
     from rtclab.cli import replaying, tables
     from rtclab.lab import replay

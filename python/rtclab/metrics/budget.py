@@ -97,9 +97,9 @@ def over_budget(trace: Trace, flow: str) -> float:
 def recovery_time(trace: Trace, flow: str) -> float:
     """The longest time (s) from a fall of the capacity to the end of the last second over budget.
 
-    The capacity of the flow's route falls if it becomes less than 75 % of what it was. Seconds count until
-    the next change, as ``convergence_time`` has them, and ``over_budget`` says which are over budget. There
-    is no value without such a fall.
+    The capacity of the flow's route falls if it becomes less than 75 % of what it was. Seconds after the next
+    change of the capacity do not count. ``over_budget`` says when a second is over budget. There is no value
+    without such a fall.
     """
     return longest_recovery_s(trace, flow, *seconds_over_budget(trace, flow))
 

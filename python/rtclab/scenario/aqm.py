@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Any, Literal, Self, get_args
 
 from pydantic import (
     BeforeValidator,
@@ -186,17 +186,11 @@ class DualPi2(Table):
         return self
 
 
+Discipline = DropTail | Codel | FqCodel | Pie | StepMarking | DualPi2
 DISCIPLINES: dict[str, type[Table]] = {
-    "droptail": DropTail,
-    "codel": Codel,
-    "fq_codel": FqCodel,
-    "pie": Pie,
-    "step": StepMarking,
-    "dualpi2": DualPi2,
+    get_args(table.model_fields["aqm"].annotation)[0]: table for table in get_args(Discipline)
 }
 """The tables of all disciplines, by name."""
-
-Discipline = DropTail | Codel | FqCodel | Pie | StepMarking | DualPi2
 
 
 def _known(value: object) -> object:
