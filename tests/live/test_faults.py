@@ -85,7 +85,7 @@ def kill(program: str) -> None:
             ("turnserver", "turnserver", "[[calls]]\nrelay = 'core'\n", r"the TURN server"),
             ("janus", "janus", SFU.format(kind="janus"), r"the SFU \(Janus\)"),
             ("rtclab-sfu", "rtclab-sfu", SFU.format(kind="str0m"), r"the SFU \(str0m\)"),
-            ("mixer", "aiortc", MIXING, r"the MCU \(aiortc\)"),
+            ("mcu_program", "aiortc", MIXING, r"the MCU \(aiortc\)"),
             ("iperf3", "iperf3", "[traffic.web]\nsender = 'core'\nreceiver = 'bob'\n", r"iperf3"),
         )
     ],
