@@ -177,6 +177,7 @@ def cases(run: rtclab.Results, swept: rtclab.Results, place: Path) -> dict[str, 
             lambda given: swept[given].conditions, "link.up.loss = 0 %, link.up.delay = 10 ms"
         ),
         "Results.metrics(metrics)": Case(lambda given: run.metrics(metrics=given), "rtt"),
+        "Results.values_of_repeats(metrics)": Case(lambda given: run.values_of_repeats(metrics=given), "rtt"),
         "Results.export(metrics)": Case(
             lambda given: pl.read_csv(run.export(place / "values.csv", metrics=given)), "rtt"
         ),
