@@ -423,6 +423,7 @@ def test_a_gate_from_its_first_baseline_to_a_regression(rtclab: Rtclab) -> None:
     without = rtclab("gate", "suite.toml")
     assert without.status == 0
     assert "suite-baseline.json does not exist, so only limits were checked" in without.err
+    assert "does not exist, so only limits were checked" in rtclab("gate", "suite.toml", "--quiet").err
     assert "suite passed: 1 check in 1 scenario" in without.out
 
     written = rtclab("gate", "suite.toml", "--update-baseline", "--reason", "the first")

@@ -13,6 +13,8 @@ def show_result(result: GateResult, *, quiet: bool) -> None:
     """Prints the verdict and a sentence for each failing check; without ``quiet``, also a table of all."""
     if not quiet:
         _show_checks(result)
+    for note in result.notes:
+        print(note, file=sys.stderr)
     for sentence in result.sentences():
         print(sentence)
     print(f"{result.suite} {result.verdict()}")
@@ -26,5 +28,3 @@ def _show_checks(result: GateResult) -> None:
         table.add_row("" if scenario == previous else scenario, *cells)
         previous = scenario
     tables.print_table(table)
-    for note in result.notes:
-        print(note, file=sys.stderr)

@@ -432,7 +432,7 @@ def show_comparison(comparison: Comparison, compared: pl.DataFrame, shown: pl.Da
 
 def _show_side(label: str, run: Run, paired: int) -> None:
     """Says what one side of a comparison is, and how many of its repeats have no partner."""
-    name = "" if label in run.name else f"{run.name}, "
+    name = "" if label in (run.name, run.name.partition(", ")[2]) else f"{run.name}, "
     print(f"{label}: {name}{subject(run, repeats=paired or None)}")
     alone = sum(entry.status == "finished" for entry in run.repeats) - paired
     if paired and alone:
