@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tomllib
 from collections import defaultdict
 from collections.abc import Iterator
 from fnmatch import fnmatchcase
@@ -12,12 +11,12 @@ from typing import Any
 import pytest
 
 from rtclab.backend.sim import SimBackend
-from rtclab.scenario import PathSpec, Scenario, shipped
+from rtclab.scenario import PathSpec, Scenario, layers, shipped
 from rtclab_papers import scenarios
 from rtclab_papers.reproduce import NAMES, paper
 from rtclab_papers.reproduce.variants import split
 
-DESCRIPTION = ("extends", "name", "title", "source")
+DESCRIPTION = ("extends", "profile", "name", "title", "source")
 NEVER = (
     "seed",
     "congestion_control.options",
@@ -58,9 +57,13 @@ def leaves(table: dict[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]
             yield f"{prefix}{key}", value
 
 
+def parsed(file: Path) -> dict[str, Any]:
+    return layers.parsed(file, str(file))
+
+
 SCENARIOS = Path(scenarios.__path__[0])
 FILES = [file for name in NAMES for file in sorted((SCENARIOS / name).glob("*.toml"))]
-NAMED = [file for file in FILES if "name" in tomllib.loads(file.read_text())]
+NAMED = [file for file in FILES if "profile" not in parsed(file)]
 READINGS = [
     (first, other, reading.changes)
     for name in NAMES
@@ -70,11 +73,7 @@ READINGS = [
 OTHERS = {other for _, other, _ in READINGS}
 """Scenarios of other readings: they change what the paper leaves open, which may be a model's parameter."""
 OPTIONS = "congestion_control.options"
-RULES = [
-    file
-    for file in NAMED
-    if any(field.startswith(OPTIONS) for field, _ in leaves(tomllib.loads(file.read_text())))
-]
+RULES = [file for file in NAMED if any(field.startswith(OPTIONS) for field, _ in leaves(parsed(file)))]
 """Conditions with another rule of congestion control: one that a paper prints and browsers did not have."""
 COMPARED = {split(scenario)[0] for name in NAMES for scenario in paper(name).scenarios} - OTHERS
 """Scenarios from which there are published numbers or figures; the others of a paper's folder are ours."""
@@ -83,9 +82,9 @@ CONDITIONS = [file for file in NAMED if file not in RULES and f"{file.parent.nam
 
 @pytest.mark.parametrize("file", CONDITIONS, ids=lambda file: f"{file.parent.name}/{file.stem}")
 def test_a_condition_differs_from_its_testbed_only_in_fields_that_the_paper_varied(file: Path) -> None:
-    data = tomllib.loads(file.read_text())
+    data = parsed(file)
     assert "extends" in data, "a condition without testbed"
-    profile = dict(leaves(tomllib.loads((file.parent / f"{data['extends']}.toml").read_text())))
+    profile = dict(leaves(parsed(file.parent / f"{data['extends']}.toml")))
     varied = paper(file.parent.name).varies
     for field, value in leaves(data):
         if field not in DESCRIPTION and profile.get(field) != value:
@@ -94,7 +93,7 @@ def test_a_condition_differs_from_its_testbed_only_in_fields_that_the_paper_vari
 
 def root_profile(file: Path) -> Path:
     """The profile at the root of the chain that a condition extends."""
-    while base := tomllib.loads(file.read_text()).get("extends"):
+    while base := parsed(file).get("extends"):
         file = (file.parent / f"{base}.toml").resolve()
     return file
 
@@ -125,7 +124,7 @@ def test_conditions_of_a_testbed_agree_in_everything_that_the_paper_did_not_vary
 
 @pytest.mark.parametrize("file", RULES, ids=lambda file: f"{file.parent.name}/{file.stem}")
 def test_another_rule_of_congestion_control_changes_nothing_else_in_a_condition(file: Path) -> None:
-    data = tomllib.loads(file.read_text())
+    data = parsed(file)
     assert file.parent / f"{data['extends']}.toml" in NAMED
     changed = {field for field, _ in leaves(data)} - {*DESCRIPTION, "repeats"}
     assert all(field.startswith(f"{OPTIONS}.") for field in changed), changed
@@ -145,7 +144,7 @@ def test_another_reading_differs_from_the_first_only_in_the_open_fields(
 ) -> None:
     # Compares both with all defaults filled in, and the fields of the file.
     file = SCENARIOS / f"{other}.toml"
-    data = tomllib.loads(file.read_text())
+    data = parsed(file)
     assert (file.parent / f"{data['extends']}.toml").resolve() == SCENARIOS / f"{first}.toml"
     ours, theirs = (
         {field: value for field, value in leaves(scenario.model_dump(mode="json")) if value not in (None, {})}

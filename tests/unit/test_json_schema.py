@@ -34,7 +34,7 @@ def test_quantities_are_texts_with_units() -> None:
     jsonschema.Draft202012Validator.check_schema(SCHEMA)
     video = SCHEMA["$defs"]["Video"]["properties"]["max_bitrate"]
     assert (video["type"], video["default"]) == ("string", "1.7 Mbit/s")
-    assert SCHEMA["$defs"]["Scenario"]["required"] == ["name", "duration", "participants"]
+    assert SCHEMA["$defs"]["Scenario"]["required"] == ["duration", "participants"]
 
 
 @pytest.mark.parametrize("file", FILES, ids=str)
@@ -87,4 +87,4 @@ def test_it_accepts_a_value_where_a_run_does_and_nowhere_else(field: str, value:
 
 
 def first_call() -> dict[str, Any]:
-    return tomllib.loads((SHIPPED / "first-call.toml").read_text())
+    return {"name": "first-call"} | tomllib.loads((SHIPPED / "first-call.toml").read_text())

@@ -178,7 +178,28 @@ def test_a_profile_that_cannot_be_read_is_named(tmp_path: Path, profile: str, ex
 
 
 def test_a_profile_is_not_run_and_not_listed(tmp_path: Path) -> None:
-    (tmp_path / "testbed.toml").write_text(PROFILE)
-    with pytest.raises(BadInput, match="a file without a name is a profile that others"):
+    (tmp_path / "testbed.toml").write_text("profile = true" + PROFILE)
+    with pytest.raises(BadInput, match=r"testbed\.toml: profile: a profile is only extended by others"):
         Scenario.load(tmp_path / "testbed.toml")
+    (tmp_path / "mine.toml").write_text('extends = "testbed"')
+    assert Scenario.load(tmp_path / "mine.toml").name == "mine"
     assert not [name for name in shipped() if name.endswith("testbed")]
+
+
+def test_a_scenario_without_a_name_is_called_like_its_file(tmp_path: Path) -> None:
+    assert load(tmp_path, "", profile='name = "below"' + PROFILE).name == "my"
+    assert Scenario.load("rfc8867/5.1").name == "rfc8867-5.1"
+    (tmp_path / "unnamed.toml").write_text('extends = "my"')
+    assert Scenario.load(tmp_path / "unnamed.toml").name == "unnamed"
+    assert Scenario.load(tmp_path / "unnamed.toml", {"name": "other"}).name == "other"
+    (tmp_path / "My call.toml").write_text('extends = "my"')
+    with pytest.raises(BadInput, match=r"My call\.toml: name: `My call` cannot name a run directory"):
+        Scenario.load(tmp_path / "My call.toml")
+
+
+def test_joined_names_share_a_table(tmp_path: Path) -> None:
+    scenario = load(tmp_path, '[participants."alice + bob".link]\nup.delay = "50 ms"')
+    assert [scenario.link_of(name).up.delay for name in ("alice", "bob")] == [Duration.parse("50 ms")] * 2
+    assert error(tmp_path, '[participants."alice+bob"]\n[participants.bob]').startswith(
+        "my.toml: participants.bob: given twice"
+    )

@@ -23,13 +23,15 @@ DEFINITIONS = "#/$defs/"
 def json_schema(model: type[BaseModel]) -> Schema:
     """The schema of a file: a complete scenario, or a part of one.
 
-    A file without a name (a profile), and a file that ``extends`` another, may leave out required keys in any
-    table, and so may a participant, who inherits from the scenario. In arrays and in the values of a path
+    A profile, and a file that ``extends`` another, may leave out required keys in any table, and so may a
+    participant, who inherits from the scenario. In arrays and in the values of a path
     all keys are still required, since they are replaced as a whole. Rules about more than one field are not
     in the schema.
     """
     whole = model.model_json_schema(schema_generator=SchemaWithUnits)
     tables: Schema = whole.pop("$defs")
+    whole["required"].remove("name")
+    whole["properties"]["participants"]["minProperties"] = 1  # two names may be joined
     for key in ("video", "audio"):
         whole["properties"][key]["anyOf"].append({"const": False, "description": f"nobody sends {key}"})
     for table in (whole, tables["Participant"], tables["Server"]):
@@ -43,12 +45,13 @@ def json_schema(model: type[BaseModel]) -> Schema:
         "description": "What this file is based on: a file in the same directory, without `.toml`, or a "
         "shipped scenario such as `first-call`.",
     }
+    part["properties"]["profile"] = {"type": "boolean", "description": "Only other files extend this one."}
     parts = {f"{PART}{name}": _part(table) for name, table in tables.items()}
     tables["Participant"] = parts[f"{PART}Participant"]
     return part | {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "$defs": tables | parts | {WHOLE: whole},
-        "if": {"required": ["name"], "not": {"required": ["extends"]}},
+        "if": {"not": {"anyOf": [{"required": ["extends"]}, {"required": ["profile"]}]}},
         "then": {"$ref": f"{DEFINITIONS}{WHOLE}"},
     }
 

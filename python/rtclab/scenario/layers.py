@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import tomllib
 from collections.abc import Iterable
+from copy import deepcopy
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -19,6 +20,8 @@ from rtclab.scenario.table import closest, one_of
 from rtclab.scenario.toml_text import read_value, toml_text
 
 EXTENDS = "extends"
+PROFILE = "profile"
+"""Marks a file that only others extend."""
 JOINED = "+"
 """Joins the names of fields that get the same value."""
 CONTROL = "control"
@@ -144,25 +147,29 @@ class Layered:
         owners[last] = change.origin
 
 
-def is_profile(data: dict[str, Any]) -> bool:
-    """Whether the data of a file are a profile, which has no name and which scenarios extend."""
-    return "name" not in data
-
-
 def parsed(file: Path, origin: str) -> dict[str, Any]:
-    """The data of one TOML file.
+    """The data of one TOML file, with a table for each of several joined names (``[participants."ben+carl"]``).
 
     Raises:
-        ScenarioError: the file cannot be read, or is not TOML.
+        ScenarioError: the file cannot be read, is not TOML, or gives a name twice.
     """
     try:
         # Some editors write a byte order mark.
-        return tomllib.loads(file.read_text(encoding="utf-8-sig"))
+        data = tomllib.loads(file.read_text(encoding="utf-8-sig"))
     except tomllib.TOMLDecodeError as error:
         raise ScenarioError(origin, [Problem("", f"not TOML: {error}")]) from None
     except (OSError, UnicodeDecodeError) as error:
         reason = error.strerror if isinstance(error, OSError) else "not a text file"
         raise ScenarioError(origin, [Problem("", f"cannot be read: {reason}")]) from None
+    for table in NAMED:
+        if isinstance(joined := data.get(table), dict):
+            data[table] = {}
+            for key, value in joined.items():
+                for name in split_fields(key):
+                    if name in data[table]:
+                        raise ScenarioError(origin, [Problem(f"{table}.{name}", "given twice")])
+                    data[table][name] = deepcopy(value)
+    return data
 
 
 def read(file: Path, origin: str, above: tuple[Path, ...] = ()) -> Layered:
@@ -190,6 +197,8 @@ def read(file: Path, origin: str, above: tuple[Path, ...] = ()) -> Layered:
     if profile.resolve() in (*above, file.resolve()):
         raise _wrong(origin, f"`{extended}` extends this file in turn; expected no cycle")
     below = read(profile, its_origin, (*above, file.resolve()))
+    for of_its_file in (PROFILE, "name"):
+        below.data.pop(of_its_file, None)
     whole, owners = merged(below.data, below.owners, data, origin)
     return Layered(whole, owners, origin, (file, *below.files))
 

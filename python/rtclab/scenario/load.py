@@ -12,13 +12,13 @@ from rtclab import plugins
 from rtclab.arguments import items
 from rtclab.errors import BadInput, Problem, ScenarioError
 from rtclab.scenario import layers
-from rtclab.scenario.layers import SHIPPED, Change, Layered, is_profile, shipped_file, split_fields
+from rtclab.scenario.layers import PROFILE, SHIPPED, Change, Layered, shipped_file, split_fields
 from rtclab.scenario.table import closest
 
-_NO_NAME = Problem(
-    "name",
-    "missing; a file without a name is a profile that others extend",
-    hint="give it a name, or run a scenario that extends it",
+_ONLY_EXTENDED = Problem(
+    PROFILE,
+    "a profile is only extended by others",
+    hint="run a scenario that extends it, or remove this line",
 )
 IN_PYTHON = "set"
 """The origin, in errors, of changes that were passed as a dict."""
@@ -38,7 +38,7 @@ def shipped() -> dict[str, Path]:
         named |= {file.relative_to(directory): file for file in directory.rglob("*.toml")}
     names = sorted(named, key=lambda name: (len(name.parts), name))
     files = {name.as_posix().removesuffix(".toml"): named[name] for name in names}
-    return {name: file for name, file in files.items() if not is_profile(layers.parsed(file, str(file)))}
+    return {name: file for name, file in files.items() if not layers.parsed(file, str(file)).get(PROFILE)}
 
 
 def load(name_or_path: str | Path, overrides: Changes = ()) -> Layered:
@@ -48,10 +48,11 @@ def load(name_or_path: str | Path, overrides: Changes = ()) -> Layered:
         BadInput: there is no such scenario, or a change names something that does not exist.
         ScenarioError: a file cannot be read, or is a profile.
     """
-    file, origin = _find(name_or_path)
+    file, origin, name = _find(name_or_path)
     layered = _apply(layers.read(file, origin), overrides)
-    if is_profile(layered.data):
-        raise ScenarioError(origin, [_NO_NAME])
+    if layered.data.pop(PROFILE, False):
+        raise ScenarioError(origin, [_ONLY_EXTENDED])
+    layered.data.setdefault("name", name)
     return layered
 
 
@@ -108,12 +109,13 @@ def shipped_or_in(directory: Path, name: str) -> str | Path:
     )
 
 
-def _find(name_or_path: str | Path) -> tuple[Path, str]:
+def _find(name_or_path: str | Path) -> tuple[Path, str, str]:
+    """The file of a scenario, the file's name in errors, and the scenario's name if the file says none."""
     text = str(name_or_path)
     if file := shipped_file(text):
-        return file, f"{text}.toml"
-    if Path(text).is_file():
-        return Path(text), text
+        return file, f"{text}.toml", text.replace("/", "-")
+    if (own := Path(text)).is_file():
+        return own, text, own.stem
     raise BadInput(
         f"no scenario `{text}`: neither a shipped scenario nor a file",
         hint=closest(text, shipped()) or "`rtclab list` shows the shipped scenarios",

@@ -37,7 +37,8 @@ _NAME = r"[a-z0-9][a-z0-9_-]*"
 _SCENARIO_NAME = r"[a-z0-9][a-z0-9._-]*"
 MAX_NODES = 4096
 """Maximum number of nodes. The routes between them take 7 GB as JSON values, 0.45 kB each."""
-_NAMES: dict[str, Any] = {"propertyNames": {"pattern": f"^{_NAME}$", "not": {"const": CORE}}}
+# Files join names that share a table.
+_NAMES: dict[str, Any] = {"propertyNames": {"pattern": rf"^{_NAME}( *\+ *{_NAME})*$", "not": {"const": CORE}}}
 
 
 class Bottleneck(PathSpec):
