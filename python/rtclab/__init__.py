@@ -20,10 +20,9 @@ The names that matter:
     Trace         the recorded repeat: its tables, metrics and plots
 
 As on the command line there are also ``sweep``, ``watch``, ``show``, ``delete``, ``link``, ``replay``,
-``scenario_from``, ``doctor``, ``list_scenarios``, ``list_runs`` and ``list_metrics``; ``monitor`` is the
-module that monitors captures and interfaces. ``open``, and the arguments ``set``, ``min`` and ``max``, have
-the names of builtins, because the commands and options are called so; ``from rtclab import *`` leaves
-``open`` out.
+``scenario_from``, ``monitor``, ``doctor``, ``list_scenarios``, ``list_runs`` and ``list_metrics``. ``open``,
+and the arguments ``set``, ``min`` and ``max``, have the names of builtins, because the commands and options
+are called so; ``from rtclab import *`` leaves ``open`` out.
 
 Names are imported on first use, so that the command line starts quickly.
 """
@@ -34,7 +33,6 @@ import os
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from rtclab import monitor
     from rtclab.arenas import Arena, arena
     from rtclab.backend.sim import simulate
     from rtclab.backend.sim_batch import simulate_together
@@ -59,6 +57,7 @@ if TYPE_CHECKING:
     from rtclab.lab import open_results as open  # noqa: F401
     from rtclab.machine import doctor
     from rtclab.metrics import metric
+    from rtclab.monitoring import monitor
     from rtclab.scenario import Scenario
     from rtclab.trace import Trace
 
@@ -114,6 +113,7 @@ _HOME = {
     ),
     "rtclab.machine": ("doctor",),
     "rtclab.metrics": ("metric",),
+    "rtclab.monitoring": ("monitor",),
     "rtclab.scenario": ("Scenario",),
     "rtclab.trace": ("Trace",),
 }
@@ -123,8 +123,6 @@ _HOME = {
 def __getattr__(name: str) -> object:
     from importlib import import_module
 
-    if name == "monitor":
-        return import_module("rtclab.monitor")
     if name == "open":
         return import_module("rtclab.lab").open_results
     for module, names in _HOME.items():

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from rtclab import monitor
+from rtclab import monitoring
 
 ROOT = Path(__file__).parents[2]
 sys.path.append(str(ROOT / "tests" / "unit"))
@@ -30,13 +30,13 @@ def page() -> tuple[str, str]:
 
 
 def test_the_columns_of_one_capture_are_documented(tmp_path: Path, page: tuple[str, str]) -> None:
-    seen = monitor.watch(write_pcap(tmp_path / "a.pcap", speech(10)), packets=True, seconds=True)
+    seen = monitoring.monitor(write_pcap(tmp_path / "a.pcap", speech(10)), packets=True, seconds=True)
     assert documented(page[0]) == {name: table.columns for name, table in seen.items()}
 
 
 def test_the_columns_of_two_captures_are_documented(tmp_path: Path, page: tuple[str, str]) -> None:
     capture = write_pcap(tmp_path / "a.pcap", speech(10))
-    compared = monitor.compare(capture, capture, packets=True)
+    compared = monitoring.follow(capture, capture, packets=True)
     columns = {
         name: list(
             dict.fromkeys(

@@ -17,7 +17,7 @@ from rtclab.backend.live.lab.cross_traffic import FIRST_PORT
 from rtclab.backend.live.lab.namespaces import run_in_lab
 from rtclab.backend.live.records.packet_flows import flow_at_ports
 from rtclab.backend.live.records.tcp_table import tcp_rows
-from rtclab.monitor import watch
+from rtclab.monitoring import monitor
 from side_by_side import TURNS
 
 pytestmark = [pytest.mark.live, pytest.mark.measures, pytest.mark.needs(*LAB, "iperf3")]
@@ -95,7 +95,7 @@ def seen(tmp_path_factory: pytest.TempPathFactory) -> Seen:
         ip, _, port = address.rpartition(":")
         return known.get((nodes[ip], int(port)))
 
-    flows = watch(pcap)["flows"]
+    flows = monitor(pcap)["flows"]
     owners = [
         flow_at_ports(port_flows(row["source"]), port_flows(row["destination"]))
         for row in flows.iter_rows(named=True)
@@ -218,7 +218,7 @@ def test_the_kernels_cubic_with_ecn_fills_a_queue_that_marks_and_loses_nothing(t
     assert set(data["ecn"]) == {2, 3}
     assert len(sent) == len(arrived)
     # To the monitor, which looks for frames of TURN in TCP, iperf3's random data are none.
-    packets = watch(pcap, packets=True)["packets"].filter(direction="inbound")
+    packets = monitor(pcap, packets=True)["packets"].filter(direction="inbound")
     of_sender = packets.filter(pl.col("source").str.ends_with(f":{FIRST_PORT + 1}"))
     assert len(of_sender) == len(sent)
     assert of_sender["content_bytes"].null_count() == len(sent)

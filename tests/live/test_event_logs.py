@@ -14,7 +14,7 @@ import pytest
 from live_tests import RECORDED
 from parts import CALL
 
-from rtclab import Trace, monitor
+from rtclab import Trace, monitoring
 from rtclab.backend.sim import SimBackend
 from rtclab.importers.logs import open_logs
 from rtclab.importers.logs.event_log import EventLog, read_event_log
@@ -47,7 +47,7 @@ def call(request: pytest.FixtureRequest) -> Trace:
 @pytest.fixture(scope="module")
 def captured(call: Trace) -> pl.DataFrame:
     """The first appearance of each RTP packet on its way in and out, on the wall clock."""
-    packets = monitor.watch(call.path / "capture.pcapng", packets=True)["packets"]
+    packets = monitoring.monitor(call.path / "capture.pcapng", packets=True)["packets"]
     rtp = packets.filter(pl.col("protocol") == "rtp").sort("at_ns", maintain_order=True)
     ways = {
         way: rtp.filter(pl.col("direction") == way).unique(PACKET, keep="first", maintain_order=True)

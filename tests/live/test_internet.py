@@ -18,7 +18,7 @@ import pytest
 from parts import BROWSERS, LAB
 from small_internet import HTTP, MACHINE, NAME, STUN, UDP, WORLD, make_machine, resolved
 
-from rtclab import monitor
+from rtclab import monitoring
 from rtclab._native import Emulator
 from rtclab.backend.live import LiveBackend
 from rtclab.backend.live.lab.internet import GATEWAY, PROGRAM, connect_internet, is_connected, user_space_nat
@@ -320,5 +320,5 @@ def test_a_page_from_outside_calls_a_server_outside(in_lab, tmp_path, browser) -
     # One packet, such as the first of padding, does not yet prove a stream of RTP.
     assert counts.pop("other", 0) <= 1
     assert set(counts) == {"rtp", "rtcp", "stun", "dtls"}
-    captured = monitor.watch(tmp_path / "trace" / "capture.pcapng", packets=True)["packets"]
+    captured = monitoring.monitor(tmp_path / "trace" / "capture.pcapng", packets=True)["packets"]
     assert "internet" in captured["interface"].unique().to_list()

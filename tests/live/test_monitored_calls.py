@@ -15,7 +15,7 @@ import pytest
 from live_tests import Recorded, as_ordinary_user
 from parts import CALL, LAB
 
-from rtclab import Trace, monitor
+from rtclab import Trace, monitoring
 from rtclab.backend.live.lab.namespaces import NODE_INTERFACE
 from rtclab.metrics import loss
 from rtclab.metrics.wire import stream_rates
@@ -92,7 +92,7 @@ def streams_of_tshark(capture: Path) -> dict[tuple[str, int], dict[str, float]]:
 def test_packets_losses_and_jitter_agree_with_tshark(call: Trace, tmp_path: Path, direction: str) -> None:
     capture = one_way(capture_of(call), direction, tmp_path / "one-way.pcap")
     expected = streams_of_tshark(capture)
-    streams = monitor.watch(capture)["streams"].to_dicts()
+    streams = monitoring.monitor(capture)["streams"].to_dicts()
     seen = {(row["source"].split(":")[0], row["ssrc"]): row for row in streams}
     assert seen.keys() == expected.keys()
     assert sum(row["packets"] for row in streams) > FEWEST
@@ -110,7 +110,7 @@ def test_packets_losses_and_jitter_agree_with_tshark(call: Trace, tmp_path: Path
 
 @pytest.mark.needs(*CALL)
 def test_delays_between_the_emulators_directions_agree_with_its_log(call: Trace) -> None:
-    compared = monitor.compare(capture_of(call), packets=True)
+    compared = monitoring.follow(capture_of(call), packets=True)
     assert compared["clock"]["method"].to_list() == ["same clock"]
     seen = compared["packets"].with_columns(seen_ns=pl.col("delivered_ns") - pl.col("sent_ns"))
     log = call.table("packets").filter(protocol="rtp")
@@ -122,7 +122,7 @@ def test_delays_between_the_emulators_directions_agree_with_its_log(call: Trace)
 
 @pytest.mark.needs(*CALL)
 def test_losses_between_the_emulators_directions_are_its_drops(call: Trace) -> None:
-    seen = monitor.compare(capture_of(call), packets=True)["packets"]
+    seen = monitoring.follow(capture_of(call), packets=True)["packets"]
     # The capture continues for a moment after the run; packets in flight at the end are neither.
     log = call.table("packets").filter(pl.col("protocol") == "rtp")
     log = log.filter(pl.col("written_ns").is_not_null() | pl.col("dropped_ns").is_not_null())
@@ -249,7 +249,7 @@ def test_control_c_ends_a_live_table_with_the_summary(tmp_path: Path) -> None:
 
 WATCH_TOO_LONG = """
 import os, signal, sys, threading
-from rtclab.monitor import LiveMonitor
+from rtclab.monitoring import LiveMonitor
 signal.signal(signal.SIGINT, signal.default_int_handler)
 live = LiveMonitor(sys.argv[1])
 try:
@@ -281,7 +281,7 @@ def test_a_poll_that_is_too_long_is_refused_and_control_c_ends_a_long_one() -> N
 
 
 def test_without_the_permission_to_read_packets_it_says_how_to_get_it(tmp_path: Path) -> None:
-    code = "from rtclab.monitor import LiveMonitor; LiveMonitor('lo')"
+    code = "from rtclab.monitoring import LiveMonitor; LiveMonitor('lo')"
     allowed = as_ordinary_user([sys.executable, "-c", code])
     refused = subprocess.run(allowed, capture_output=True, text=True, cwd=tmp_path)
     assert "no permission to read packets\n  hint: run it inside `rtclab link" in refused.stderr

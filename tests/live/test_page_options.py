@@ -12,7 +12,7 @@ import pytest
 from live_tests import undisturbed, was_late
 from parts import CALL
 
-from rtclab import monitor
+from rtclab import monitoring
 from rtclab.backend.live import LiveBackend
 from rtclab.scenario import Scenario
 from rtclab.trace import Trace
@@ -62,7 +62,7 @@ def test_without_transport_wide_feedback_the_receivers_estimate_and_send_remb(tm
         return call(tmp_path / str(number), "congestion_control.name=remb", seconds=15)
 
     trace = undisturbed(run, was_late)
-    seen = monitor.watch(trace.path / "capture.pcapng", packets=True)["packets"]
+    seen = monitoring.monitor(trace.path / "capture.pcapng", packets=True)["packets"]
     media = seen.filter(pl.col("protocol") == "rtp", pl.col("kind") == "video")
     assert media.height > 500
     # The header extension that carries transport-wide numbers was not negotiated.

@@ -9,7 +9,7 @@ import pytest
 from parts import CALL
 from small_call import small_call
 
-from rtclab import Trace, monitor
+from rtclab import Trace, monitoring
 from rtclab.backend.live import LiveBackend
 
 pytestmark = [pytest.mark.live, pytest.mark.needs(*CALL)]
@@ -29,7 +29,7 @@ def called(out: Path, table: str) -> Trace:
 
 def rtcp_types(call: Trace) -> dict[str, set[str]]:
     """By address of the sender, the types of RTCP that entered the emulator."""
-    tables = monitor.watch(call.path / "capture.pcapng")
+    tables = monitoring.monitor(call.path / "capture.pcapng")
     flows = tables["flows"].filter(direction="inbound").select("flow", pl.col("source").str.extract("(.*):"))
     sent = tables["rtcp"].join(flows, on="flow").group_by("source").agg("type").sort("source")
     return {source: set(types) for source, types in sent.iter_rows()}
@@ -37,7 +37,7 @@ def rtcp_types(call: Trace) -> dict[str, set[str]]:
 
 def codepoints(call: Trace) -> dict[str, dict[str, int]]:
     """By address of the sender, how many RTP packets had which codepoint when they entered the emulator."""
-    packets = monitor.watch(call.path / "capture.pcapng", packets=True)["packets"]
+    packets = monitoring.monitor(call.path / "capture.pcapng", packets=True)["packets"]
     rtp = packets.filter(direction="inbound", protocol="rtp")
     counts = rtp.group_by(pl.col("source").str.extract("(.*):"), "ecn").len()
     return {source: dict(of.select("ecn", "len").iter_rows()) for (source,), of in counts.group_by("source")}

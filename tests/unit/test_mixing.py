@@ -8,7 +8,7 @@ import polars as pl
 import pytest
 from scenario_text import error, scenario
 
-from rtclab import monitor
+from rtclab import monitoring
 from rtclab.backend.sim import CAPTURE, DESCRIPTIONS, SimBackend
 from rtclab.metrics.delay import one_way_delay
 from rtclab.metrics.host import cpu
@@ -189,7 +189,7 @@ def test_a_mixed_call_is_the_same_twice_and_with_a_capture_which_has_every_strea
     for name in plain.tables:
         assert plain.table(name).equals(again.table(name)), name
         assert plain.table(name).equals(captured.table(name)), name
-    seen = monitor.watch(tmp_path / CAPTURE, sdp=(tmp_path / DESCRIPTIONS).read_text())["streams"]
+    seen = monitoring.monitor(tmp_path / CAPTURE, sdp=(tmp_path / DESCRIPTIONS).read_text())["streams"]
     kinds = seen.filter(direction="outbound").group_by("interface", "kind").len()
     # One video and one audio at each participant, and one of each from everybody at the server.
     for node, expected in (("alice", 1), ("bob", 1), ("carol", 1), ("box", 3)):

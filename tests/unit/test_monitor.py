@@ -32,7 +32,7 @@ from captures import (
 )
 from rich.console import Console
 
-from rtclab import Trace, monitor
+from rtclab import Trace, monitoring
 from rtclab.cli import main
 from rtclab.errors import BadInput
 from rtclab.metrics import delay, loss, rate
@@ -58,7 +58,7 @@ def call(tmp_path: Path) -> Path:
 
 
 def test_a_stream_has_the_counts_of_its_packets(call: Path) -> None:
-    (stream,) = monitor.watch(call)["streams"].to_dicts()
+    (stream,) = monitoring.monitor(call)["streams"].to_dicts()
     assert (stream["source"], stream["destination"]) == ("10.0.0.1:5004", "10.0.0.2:6006")
     assert (stream["ssrc"], stream["payload_type"], stream["kind"]) == (0x1234, 0, "audio")
     assert (stream["packets"], stream["bytes"]) == (200, 200 * SPEECH_BYTES)
@@ -68,8 +68,8 @@ def test_a_stream_has_the_counts_of_its_packets(call: Path) -> None:
 
 
 def test_packets_and_seconds_are_returned_only_on_request(call: Path) -> None:
-    assert not {"packets", "seconds"} & monitor.watch(call).keys()
-    seen = monitor.watch(call, packets=True, seconds=True)
+    assert not {"packets", "seconds"} & monitoring.monitor(call).keys()
+    seen = monitoring.monitor(call, packets=True, seconds=True)
     assert seen["packets"].height == 200
     assert seen["seconds"]["packets"].to_list() == [50] * 4
     assert seen["packets"]["at_ns"][1] - seen["packets"]["at_ns"][0] == 20 * MS
@@ -80,7 +80,7 @@ def test_packets_other_than_rtp_make_no_stream_and_are_counted_in_their_flow(tmp
     dtls = bytes.fromhex("16fefd 0000 000000000001 0014") + bytes(20)
     text = b"1 is a digit, whose code is in the range of DTLS"
     frames = [(index * MS, udp(payload)) for index, payload in enumerate((stun, dtls, b"hello", text))]
-    seen = monitor.watch(write_pcap(tmp_path / "a.pcap", frames))
+    seen = monitoring.monitor(write_pcap(tmp_path / "a.pcap", frames))
     assert seen["streams"].is_empty()
     (flow,) = seen["flows"].to_dicts()
     assert [flow[name] for name in ("packets", "stun", "dtls", "rtp", "rtcp", "other")] == [4, 1, 1, 0, 0, 2]
@@ -94,9 +94,9 @@ def test_a_call_in_a_tunnel_is_the_call_and_a_note_says_so(
         (at_ns, udp(vxlan + frame, ("203.0.113.1", 50000), ("203.0.113.2", 4789)))
         for at_ns, frame in speech(50)
     ]
-    plain = monitor.watch(write_pcap(tmp_path / "plain.pcap", speech(50)))
+    plain = monitoring.monitor(write_pcap(tmp_path / "plain.pcap", speech(50)))
     capture = write_pcap(tmp_path / "vxlan.pcap", tunnelled)
-    seen = monitor.watch(capture)
+    seen = monitoring.monitor(capture)
     for table in ("streams", "flows"):
         assert seen[table].equals(plain[table])
     assert command(capture) == 0
@@ -113,7 +113,7 @@ def test_a_capture_without_packets_says_so(tmp_path: Path, capsys: pytest.Captur
 
 def test_notes_say_that_streams_above_the_limit_are_left_out(tmp_path: Path) -> None:
     frames = sorted(frame for ssrc in range(1, 6) for frame in speech(10, ssrc=ssrc))
-    seen = monitor.watch(write_pcap(tmp_path / "a.pcap", frames), max_streams=3)
+    seen = monitoring.monitor(write_pcap(tmp_path / "a.pcap", frames), max_streams=3)
     assert seen["streams"].height == 3
     assert "only the first 3 streams are shown" in seen["notes"]["note"].to_list()
 
@@ -126,7 +126,7 @@ def test_native_columns_become_series_with_nulls() -> None:
             "name": (np.array([1, 65535], dtype=np.uint16), ["a", "b"]),
         }
     }
-    assert monitor.as_tables(native)["t"].rows() == [(1, 0.5, "b"), (None, None, None)]
+    assert monitoring.as_tables(native)["t"].rows() == [(1, 0.5, "b"), (None, None, None)]
 
 
 @pytest.mark.parametrize("content", [b"", b"GIF89a, certainly no capture", b'name = "my-call"'])
@@ -136,12 +136,12 @@ def test_a_file_that_is_not_a_capture_is_named(tmp_path: Path, content: bytes) -
     with pytest.raises(
         BadInput, match=re.escape(str(path)) + r": .*; expected (a )?pcap or pcapng.*\n  hint: tcpdump, "
     ):
-        monitor.watch(path)
+        monitoring.monitor(path)
 
 
 def test_a_missing_capture_is_not_reported_as_a_wrong_format(call: Path) -> None:
     missing = call.with_name("no.pcap")
-    for read in (lambda: monitor.watch(missing), lambda: monitor.compare(call, missing)):
+    for read in (lambda: monitoring.monitor(missing), lambda: monitoring.follow(call, missing)):
         with pytest.raises(BadInput) as caught:
             read()
         assert str(caught.value) == f"{missing}: No such file or directory"
@@ -151,17 +151,17 @@ def test_the_error_for_a_compressed_capture_says_so(call: Path) -> None:
     packed = call.with_suffix(".pcap.gz")
     packed.write_bytes(gzip.compress(call.read_bytes()))
     with pytest.raises(BadInput, match=r"compressed; expected(.|\n)*hint: decompress it: `gzip -cd"):
-        monitor.watch(packed)
+        monitoring.monitor(packed)
 
 
-def test_pipes_are_read_by_watch_and_refused_by_compare(call: Path) -> None:
+def test_pipes_are_read_by_monitor_and_refused_by_follow(call: Path) -> None:
     command = [sys.executable, "-m", "rtclab", "monitor", "-", "--csv"]
     said = subprocess.run(command, input=call.read_bytes(), capture_output=True, check=True).stdout
     assert pl.read_csv(said)["packets"].to_list() == [200]
     pipe = call.with_name("pipe")
     os.mkfifo(pipe)
     with pytest.raises(BadInput, match=f"{pipe}: a pipe can be read only once"):
-        monitor.compare(call, pipe)
+        monitoring.follow(call, pipe)
 
 
 def test_of_many_streams_and_flows_the_largest_are_printed(
@@ -181,7 +181,7 @@ def test_of_many_streams_and_flows_the_largest_are_printed(
 
 def test_a_truncated_capture_is_read_as_far_as_possible_with_a_note(call: Path) -> None:
     call.write_bytes(call.read_bytes()[:-50])
-    seen = monitor.watch(call)
+    seen = monitoring.monitor(call)
     assert seen["streams"]["packets"].to_list() == [199]
     assert "the capture ends within a record" in seen["notes"]["note"].to_list()
 
@@ -241,7 +241,7 @@ def test_codepoints_and_the_kind_of_feedback_are_printed(
     reports = [(90 * MS + index, udp(packet, BOB, ALICE)) for index, packet in enumerate(back)]
     frames = sorted([*coded(coded(speech(60), 1), 3, every=4), *reports])
     capture = write_pcap(tmp_path / "ecn.pcap", frames)
-    seen = monitor.watch(capture)
+    seen = monitoring.monitor(capture)
     codepoints = ["not_ect", "ect0", "ect1", "ce"]
     assert seen["streams"].select(codepoints).rows() == [(0, 0, 45, 15)]
     assert seen["flows"].select(codepoints).rows() == [(0, 0, 45, 15), (2, 0, 0, 0)]

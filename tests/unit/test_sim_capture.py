@@ -13,9 +13,9 @@ import polars as pl
 import pytest
 from scenario_text import TWO_PEOPLE
 
-from rtclab import monitor
+from rtclab import monitoring
 from rtclab.backend.sim import CAPTURE, DESCRIPTIONS, SimBackend
-from rtclab.monitor import Tables
+from rtclab.monitoring import Tables
 from rtclab.scenario import Scenario
 from rtclab.trace import Trace
 
@@ -70,7 +70,7 @@ def captured(directory: Path, name: str, *changes: str, text: str = LOSSY) -> Ca
     scenario = Scenario.load(source, ["duration=10 s", "record=packets", *changes])
     trace = SimBackend(capture=True).run(scenario, seed=1, repeat=0, out=directory)
     sdp = (directory / DESCRIPTIONS).read_text()
-    return Call(name, directory, trace, monitor.watch(directory / CAPTURE, sdp=sdp))
+    return Call(name, directory, trace, monitoring.monitor(directory / CAPTURE, sdp=sdp))
 
 
 @pytest.fixture(scope="module", params=SCENARIOS)
@@ -113,7 +113,7 @@ def test_each_receiver_has_the_packets_and_bytes_that_were_delivered(call: Call)
 
 
 def test_packets_lost_between_ports_are_those_not_delivered_in_the_trace(call: Call) -> None:
-    compared = monitor.compare(call.capture, sdp=call.sdp)
+    compared = monitoring.follow(call.capture, sdp=call.sdp)
     assert compared["clock"]["method"].to_list() == ["same clock"]
     found = (
         compared["streams"]

@@ -311,9 +311,8 @@ WITHOUT = {
     **dict.fromkeys(("Condition", "Draw", "Number"), "is made of values"),
     **dict.fromkeys(("watch", "delete"), "reads no scenario"),
     "metric": "decorates the caller's function",
-    "monitor": "is a module",
     **dict.fromkeys(("doctor", "list_metrics", "list_scenarios"), "takes no files"),
-    **dict.fromkeys(("import_files", "replay"), "reads captures and logs"),
+    **dict.fromkeys(("import_files", "monitor", "replay"), "reads captures and logs"),
     "link": "runs the caller's command",
 }
 

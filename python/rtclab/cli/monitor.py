@@ -12,10 +12,10 @@ from typing import Any
 
 import polars as pl
 
-from rtclab import monitor
+from rtclab import monitoring
 from rtclab.cli import monitor_tables
 from rtclab.errors import BadInput, DiskFull, FieldError, is_disk_full
-from rtclab.monitor import Tables
+from rtclab.monitoring import Tables
 from rtclab.progress import busy
 from rtclab.report.plot import SUFFIXES
 from rtclab.trace import replace_file
@@ -52,17 +52,17 @@ def tables_of(
 ) -> Tables:
     """The tables of one capture, of two captures, or of an interface until its time is over or Ctrl-C."""
     if interface is not None:
-        live = monitor.LiveMonitor(
+        live = monitoring.LiveMonitor(
             interface, sdp=sdp, packets=packets, seconds=seconds, max_streams=max_streams
         )
         return _follow(live, length_s)
     if len(captures) == 2:
         a, b = captures
         with busy(f"comparing {a} and {b}"):
-            return monitor.compare(a, b, sdp=sdp, packets=packets, max_streams=max_streams)
+            return monitoring.follow(a, b, sdp=sdp, packets=packets, max_streams=max_streams)
     (capture,) = captures
     with busy(f"reading {capture}"):
-        return monitor.watch(capture, sdp=sdp, packets=packets, seconds=seconds, max_streams=max_streams)
+        return monitoring.monitor(capture, sdp=sdp, packets=packets, seconds=seconds, max_streams=max_streams)
 
 
 def length_in_s(duration: str) -> float:
@@ -74,7 +74,7 @@ def length_in_s(duration: str) -> float:
         raise BadInput(f"--duration: {error.message}", hint=error.hint) from None
 
 
-def _follow(live: monitor.LiveMonitor, length_s: float | None) -> Tables:
+def _follow(live: monitoring.LiveMonitor, length_s: float | None) -> Tables:
     """Polls until the time is over or the user presses Ctrl-C. The table is shown only on a terminal."""
     end_s = None if length_s is None else time.monotonic() + length_s
     packets = []

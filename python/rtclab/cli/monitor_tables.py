@@ -24,7 +24,7 @@ from rtclab.cli.tables import (
     right,
     whole,
 )
-from rtclab.monitor import Tables
+from rtclab.monitoring import Tables
 from rtclab.terminal import below
 from rtclab.trace import NS_PER_S
 

@@ -12,7 +12,7 @@ import polars as pl
 from rtclab.estimate.packets import Packets
 from rtclab.importers.logs.event_log import read_event_log
 from rtclab.metrics.series import Array
-from rtclab.monitor import Tables
+from rtclab.monitoring import Tables
 from rtclab.trace import NS_PER_S
 
 FEEDBACK_BYTES, BYTES_PER_REPORT = 62, 1.2

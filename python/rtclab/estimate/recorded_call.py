@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 
-from rtclab import monitor
+from rtclab import monitoring
 from rtclab.errors import BadInput, TraceError
 from rtclab.estimate.excerpt import chosen_window, excerpt_of
 from rtclab.estimate.non_rtp import of_capture, of_log, with_received
@@ -22,7 +22,7 @@ from rtclab.importers.addresses import with_first_addresses
 from rtclab.importers.files import is_capture
 from rtclab.importers.logs.event_packets import SEND_TIME_WRAP, UNITS_PER_SECOND, nearest
 from rtclab.metrics.series import Array
-from rtclab.monitor import Tables
+from rtclab.monitoring import Tables
 from rtclab.trace import BITS_PER_BYTE, NS_PER_S, CallInfo, FlowInfo, Trace, TraceManifest, Window
 
 TWO_POINTS, ONE_POINT, LOG, GETSTATS = "packets of both ends", "one capture", "event log", "getStats"
@@ -148,7 +148,7 @@ def read_call(
 def _with_others_of_captures(call: KnownCall, captures: Sequence[Path], sdp: str | None) -> KnownCall:
     about = call.trace.manifest.capture
     assert about is not None
-    seen = [with_first_addresses(monitor.watch(file, sdp=sdp, packets=True)) for file in captures]
+    seen = [with_first_addresses(monitoring.monitor(file, sdp=sdp, packets=True)) for file in captures]
     directions = []
     for one in call.directions:
         of_flow = call.trace.table("packets").filter(pl.col("flow") == one.flow)
@@ -453,7 +453,7 @@ def _at_one_point(
     trace = Trace.in_memory(imported.tables, imported.manifest)
     outwards = _chosen(trace, flow)
     call = _renamed(trace, outwards, origin, imported.notes)
-    seen = with_first_addresses(monitor.watch(file, sdp=sdp, packets=True))
+    seen = with_first_addresses(monitoring.monitor(file, sdp=sdp, packets=True))
     # A server forwards streams under the same SSRC, so the flow says which packets are meant.
     packets = seen["packets"].with_columns(imported.tables["packets"]["flow"].alias("way"))
     asked = _asked(seen, packets, (outwards.sender, outwards.receiver))

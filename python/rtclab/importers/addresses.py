@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import polars as pl
 
-from rtclab.monitor import Tables
+from rtclab.monitoring import Tables
 from rtclab.trace import NS_PER_S
 
 SETTLED_NS = NS_PER_S
@@ -19,7 +19,7 @@ _END = ["source", "destination"]
 def first_addresses(seen: Tables) -> dict[str, str]:
     """The first address of an end by each of its other ones, as the streams of ``seen`` tell that continue.
 
-    ``seen`` is the result of :func:`rtclab.monitor.watch` with ``packets``.
+    ``seen`` is the result of :func:`rtclab.monitor` with ``packets``.
     """
     several = seen["streams"].filter(pl.col("paths") > 1)
     ways = seen["packets"].select("stream", *_END).unique(maintain_order=True)

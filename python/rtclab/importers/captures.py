@@ -8,11 +8,11 @@ from typing import Any
 
 import polars as pl
 
-from rtclab import monitor
+from rtclab import monitoring
 from rtclab.errors import TraceError
 from rtclab.importers.addresses import changes, changes_in_words, first_addresses, with_first_addresses
 from rtclab.importers.imported import MOST_SECONDS, Imported, Names, two_names, with_gaps
-from rtclab.monitor import Tables
+from rtclab.monitoring import Tables
 from rtclab.trace import (
     NS_PER_S,
     CaptureInfo,
@@ -64,7 +64,7 @@ def from_one(capture: Path, names: Names, sdp: str | None) -> Imported:
     noticed. There are no delays. An end whose addresses change has one name, and ``events`` says when they
     did.
     """
-    captured = monitor.watch(capture, sdp=sdp, packets=True, seconds=True)
+    captured = monitoring.monitor(capture, sdp=sdp, packets=True, seconds=True)
     if _passes_twice(captured["flows"]):
         return from_two(capture, None, names, sdp, corrected=False)
     seen = with_first_addresses(captured)
@@ -105,7 +105,7 @@ def from_two(
     before the first or after the last packet of their stream that was seen at both points do not count as
     dropped, because the second capture may not have been running.
     """
-    compared = monitor.compare(sender, receiver, sdp=sdp, packets=True)
+    compared = monitoring.follow(sender, receiver, sdp=sdp, packets=True)
     (clock,) = compared["clock"].to_dicts()
     sent_at = pl.when(pl.col("direction") == "a->b")
     matched = compared["packets"].join(

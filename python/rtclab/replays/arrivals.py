@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from rtclab import monitor
+from rtclab import monitoring
 from rtclab.errors import BadInput
 from rtclab.native_tables import table_in_seconds
 from rtclab.replays.settings import Choice, RateBounds
@@ -82,7 +82,7 @@ def replay_capture(path: Path, choice: Choice, bounds: RateBounds) -> ArrivalRep
     Raises:
         BadInput: the file is not a capture, has no RTP, or the control has no estimator at the receiver.
     """
-    seen = monitor.watch(path, packets=True)
+    seen = monitoring.monitor(path, packets=True)
     rtp = seen["packets"].filter(pl.col("protocol") == "rtp", pl.col("ssrc").is_not_null())
     if rtp.is_empty():
         raise BadInput(f"{path}: no RTP in the capture")
@@ -129,7 +129,7 @@ def _columns(packets: pl.DataFrame, begin_ns: int) -> dict[str, Any]:
     return {name: np.ascontiguousarray(columns[name].to_numpy()) for name in columns.columns}
 
 
-def _seen(seen: monitor.Tables) -> dict[str, float]:
+def _seen(seen: monitoring.Tables) -> dict[str, float]:
     """The last REMB in the capture, by the flow that it is about; that flow has the opposite direction."""
     rows = (
         seen["rtcp"]

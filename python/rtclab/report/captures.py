@@ -11,7 +11,7 @@ import polars as pl
 
 from rtclab.metrics.delay import HISTOGRAM_BIN_MS, cdf_of_bins
 from rtclab.metrics.series import NO_SAMPLES, SECOND_NS, Array, Samples
-from rtclab.monitor import Tables
+from rtclab.monitoring import Tables
 from rtclab.report import plot_kinds
 from rtclab.report.bands import band, points_per_line, thinned
 from rtclab.report.drawing import Look
@@ -28,7 +28,7 @@ MOST_CURVES = 6
 def write_capture_plots(out: Path, title: str, seen: Tables) -> None:
     """Plots the rates of the streams in one capture into ``out``.
 
-    ``seen`` is the result of :func:`rtclab.monitor.watch` with ``seconds``.
+    ``seen`` is the result of :func:`rtclab.monitor` with ``seconds``.
     """
     _write(out, title, [rates(seen)] if not seen["streams"].is_empty() else [])
 
@@ -36,7 +36,7 @@ def write_capture_plots(out: Path, title: str, seen: Tables) -> None:
 def write_comparison_plots(out: Path, title: str, compared: Tables) -> None:
     """Plots the rates and delays of the streams in two captures into ``out``.
 
-    ``compared`` is the result of :func:`rtclab.monitor.compare` with ``packets``. An image holds one plot:
+    ``compared`` is the result of :func:`rtclab.monitoring.follow` with ``packets``. An image holds one plot:
     the distribution of the one-way delay, corrected for the clock offset if that could be estimated.
     """
     plots = [*delays(compared), rates_at_both(compared)] if not compared["streams"].is_empty() else []

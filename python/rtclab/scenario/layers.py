@@ -148,7 +148,7 @@ class Layered:
 
 
 def parsed(file: Path, origin: str) -> dict[str, Any]:
-    """The data of one TOML file, with a table for each of several joined names (``[participants."ben+carl"]``).
+    """The data of one TOML file, with a table for each of the joined names (``[participants."ben+carl"]``).
 
     Raises:
         ScenarioError: the file cannot be read, is not TOML, or gives a name twice.

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import polars as pl
 
-from rtclab import monitor
+from rtclab import monitoring
 
 OF_PACKET = ["from", "to", "sent_ns", "size_bytes", "nth"]
 """Columns that identify a packet in both log and capture. ``nth`` numbers packets that are alike."""
@@ -20,12 +20,12 @@ OF_PACKET = ["from", "to", "sent_ns", "size_bytes", "nth"]
 SEEN = ["protocol", "kind", "ssrc", "payload_type", "seq", "rtp_timestamp", "marker", "content_bytes"]
 
 
-def read_capture(capture: Path) -> monitor.Tables:
+def read_capture(capture: Path) -> monitoring.Tables:
     """The monitor's tables of the emulator's capture."""
-    return monitor.watch(capture, packets=True)
+    return monitoring.monitor(capture, packets=True)
 
 
-def packets_entering(tables: monitor.Tables, addresses: Mapping[str, str], epoch_ns: int) -> pl.DataFrame:
+def packets_entering(tables: monitoring.Tables, addresses: Mapping[str, str], epoch_ns: int) -> pl.DataFrame:
     """The packets that entered the emulator, according to the monitor.
 
     Args:

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 import polars as pl
 
-from rtclab.monitor import Tables
+from rtclab.monitoring import Tables
 from rtclab.trace import FlowInfo, Used
 
 FEEDBACK = {"CCFB": "rfc8888", "TWCC": "transport-wide", "REMB": "remb", "AFB": "remb"}

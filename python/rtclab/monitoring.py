@@ -21,8 +21,8 @@ STANDARD_INPUT = "-"
 MAX_STREAMS = 10_000
 
 
-def watch(
-    capture: Path,
+def monitor(
+    capture: str | Path,
     *,
     sdp: str | None = None,
     packets: bool = False,
@@ -30,6 +30,10 @@ def watch(
     max_streams: int = MAX_STREAMS,
 ) -> Tables:
     """Analyses a capture (pcap or pcapng; ``-`` is standard input).
+
+        >>> run = rtclab.run("first-call", duration="10 s", repeats=1, capture=True)
+        >>> sorted(rtclab.monitor(run.path / "repeat-0/capture.pcapng"))
+        ['flows', 'notes', 'reports', 'rtcp', 'streams']
 
     Args:
         capture: path of the capture.
@@ -48,9 +52,9 @@ def watch(
     return _analysed(_native.monitor, str(capture), **options)
 
 
-def compare(
-    a: Path,
-    b: Path | None = None,
+def follow(
+    a: str | Path,
+    b: str | Path | None = None,
     *,
     sdp: str | None = None,
     packets: bool = False,
@@ -58,7 +62,7 @@ def compare(
 ) -> Tables:
     """Follows packets from one capture to another; without ``b``, from inbound to outbound within ``a``.
 
-    The options are the same as for :func:`watch`. Returns the tables ``streams``, ``delay_histogram``,
+    The options are the same as for :func:`monitor`. Returns the tables ``streams``, ``delay_histogram``,
     ``clock`` and ``notes``, and ``packets`` on request. Delays are differences between two clocks and can be
     negative.
 
@@ -66,7 +70,7 @@ def compare(
         BadInput: a file cannot be read, is not a capture, or is a pipe, which cannot be read twice.
     """
     for capture in (a, b):
-        if capture is not None and (str(capture) == STANDARD_INPUT or capture.is_fifo()):
+        if capture is not None and (str(capture) == STANDARD_INPUT or Path(capture).is_fifo()):
             raise BadInput(
                 f"{capture}: a pipe can be read only once, but a comparison reads captures twice",
                 hint="save the capture to a file",
@@ -116,7 +120,7 @@ class LiveMonitor:
             ) from None
 
     def poll(self, timeout_s: float) -> Tables:
-        """Monitors for ``timeout_s`` and returns the current tables of :func:`watch`.
+        """Monitors for ``timeout_s`` and returns the current tables of :func:`monitor`.
 
         ``packets``, if requested, has only the packets since the last call.
         """
