@@ -7,8 +7,10 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from rtclab.backend import machine, versions
-from rtclab.report import NARROW, Plot, as_svg, load_template, machine_in_words, number, render
+from markdown_it import MarkdownIt
+from markupsafe import Markup
+
+from rtclab.report import NARROW, Plot, as_svg, load_template, number, render
 from rtclab.trace import write_json, write_text
 from rtclab_papers.reproduce.comparison import ComparedCell, Comparison, compared_readings
 from rtclab_papers.reproduce.estimate import Outcome
@@ -16,7 +18,7 @@ from rtclab_papers.reproduce.figure_marks import with_published
 from rtclab_papers.reproduce.figures import Figure
 from rtclab_papers.reproduce.measurements import Measurements
 from rtclab_papers.reproduce.measures import EQUATION
-from rtclab_papers.reproduce.published_cells import OVERALL, Cell, Verdict
+from rtclab_papers.reproduce.published_cells import OVERALL, Verdict
 from rtclab_papers.reproduce.score import EVERYTHING, KeptCount, scores
 from rtclab_papers.reproduce.trends import Finding, Trend
 
@@ -33,12 +35,19 @@ MARKS = {
 
 
 def write_pages(comparisons: Sequence[Comparison], out: Path) -> list[Path]:
-    """Writes ``<paper>.html`` and ``<paper>.json`` into ``out`` and returns the HTML pages."""
+    """Writes ``<paper>.html`` and ``<paper>.json`` into ``out`` and returns the HTML pages.
+
+    They say what the Markdown pages say, and have each machine's numbers and interactive charts, too.
+    """
     out.mkdir(parents=True, exist_ok=True)
     pages = []
+    markdown = load_template("reproduction-paper.md", TEMPLATES)
     for one in comparisons:
+        text = markdown.render(one=one, pictures=[], stem=None, **KNOWN)
+        body = Markup(MarkdownIt().enable("table").render(text))
+        drawn = [plot for _, plot in _drawn(one)]
         page = out / f"{one.paper.name}.html"
-        write_text(page, _html(one))
+        write_text(page, render("reproduction.html", drawn, templates=TEMPLATES, paper=one.paper, body=body))
         write_json(
             page.with_suffix(".json"), one.as_dict() | {"scores": [asdict(of) for of in scores([one])]}
         )
@@ -49,21 +58,7 @@ def write_pages(comparisons: Sequence[Comparison], out: Path) -> list[Path]:
 def write_docs(comparisons: Sequence[Comparison], file: Path) -> None:
     """Writes Markdown pages: ``file`` about all papers, and ``<stem>-<paper>.md`` beside it about each."""
     file.parent.mkdir(parents=True, exist_ok=True)
-    known = {
-        "stem": file.stem,
-        "scores": scores,
-        "score_table": _score_table,
-        "tally": _tally,
-        "null": _null,
-        "grid": grid,
-        "cell": _markdown_cell,
-        "in_words": in_words,
-        "reasons": reasons,
-        "compared_readings": compared_readings,
-        "mark": mark,
-        "outcomes_of": outcomes_of,
-        "simulated": simulated,
-    }
+    known = KNOWN | {"stem": file.stem}
     write_text(file, load_template("reproduction.md", TEMPLATES).render(comparisons=comparisons, **known))
     page = load_template("reproduction-paper.md", TEMPLATES)
     for one in comparisons:
@@ -96,31 +91,6 @@ def _score_table(comparisons: Sequence[Comparison]) -> str:
         kind = {EVERYTHING: f"**{EVERYTHING}**", EQUATION: "equations, not simulated"}.get(one.kind, one.kind)
         rows.append((kind, _tally(one.all), _null(one.all), *apart, _tally(one.tests), _null(one.tests)))
     return "\n".join(f"| {' | '.join(row)} |" for row in rows)
-
-
-def published(one: ComparedCell) -> str:
-    """The published number as text, and the printed one if it was corrected."""
-    value = _with_sd(one.cell.mean, one.cell.sd)
-    what = "one-way, " if one.cell.metric == "owd_ms" and "One-way" not in one.cell.column else ""
-    if not one.cell.printed:
-        return f"published {value}"
-    if one.cell.printed == _plain(one.cell):
-        return f"published {what}{value}"
-    return f"published {what}{value}, printed {one.cell.printed}"
-
-
-def _plain(cell: Cell) -> str:
-    return f"{cell.mean:g}" + ("" if cell.sd is None else f" ± {cell.sd:g}")
-
-
-def ours(one: ComparedCell) -> str:
-    """Our mean with its 95 % interval, and the standard deviation within repeats, which the papers print."""
-    deviation = one.ours.within_sd
-    return str(one.estimate) if deviation != deviation else f"{one.estimate}, deviation {number(deviation)}"
-
-
-def _with_sd(mean: float, sd: float | None) -> str:
-    return number(mean) if sd is None or sd != sd else f"{number(mean)} ± {number(sd, mean)}"
 
 
 def in_words(outcomes: Mapping[str, int]) -> str:
@@ -163,51 +133,14 @@ def apart(one: ComparedCell) -> str:
     return ("ᶜ" if one.is_coincidence else "") + ("ᶠ" if one.is_fitted else "⁼" if one.follows else "")
 
 
-def _html(one: Comparison) -> str:
-    return render(
-        "reproduction.html",
-        plots(one),
-        templates=TEMPLATES,
-        comparison=one,
-        paper=one.paper,
-        facts=_facts(one),
-        scores=scores([one]),
-        tally=_tally,
-        null=_null,
-        apart=apart,
-        in_words=in_words,
-        reasons=reasons,
-        compared_readings=compared_readings(one),
-        mark=mark,
-        everything=EVERYTHING,
-        grid=grid,
-        marks=MARKS,
-        overall=OVERALL,
-        published=published,
-        ours=ours,
-        Verdict=Verdict,
-        notes=_notes,
-    )
-
-
 def _notes(comparison: Comparison, table: str) -> list[str]:
-    """The notes on the cells of a table, each once, preceded by its rows."""
+    """The notes on the cells of a table, each once, preceded by its rows and the numbers printed there."""
     rows: dict[str, list[str]] = {}
     for one in comparison.of(table):
         if one.cell.note:
-            rows.setdefault(one.cell.note, []).append(one.cell.row)
+            printed = f" (printed {one.cell.printed})" if one.cell.printed else ""
+            rows.setdefault(one.cell.note, []).append(one.cell.row + printed)
     return [f"{', '.join(dict.fromkeys(of))}: {note}" for note, of in rows.items()]
-
-
-def _facts(one: Comparison) -> list[tuple[str, str]]:
-    results = one.results
-    repeats = sorted({results.repeats_of(name) for name in one.paper.scenarios} - {0})
-    return [
-        ("Conditions", str(sum(results.repeats_of(name) > 0 for name in one.paper.scenarios))),
-        ("Repeats of each", " or ".join(map(str, repeats))),
-        ("Versions", ", ".join(f"{name} {version}" for name, version in versions().items())),
-        ("Machine", machine_in_words(machine())),
-    ]
 
 
 @dataclass(frozen=True)
@@ -217,11 +150,6 @@ class Picture:
     file: str
     title: str
     caption: str
-
-
-def plots(one: Comparison) -> list[Plot]:
-    """The figures of a paper, with published values, for which everything was measured."""
-    return [plot for _, plot in _drawn(one)]
 
 
 def _drawn(one: Comparison) -> Iterator[tuple[Figure, Plot]]:
@@ -301,3 +229,21 @@ def grid(cells: Sequence[ComparedCell], *, transposed: bool = False, overall_onl
     columns = list(dict.fromkeys(column for _, _, column in placed))
     rows = dict.fromkeys((group, heading) for group, heading, _ in placed)
     return Grid(columns, [GridRow(*row, [placed.get((*row, column)) for column in columns]) for row in rows])
+
+
+KNOWN = {
+    "scores": scores,
+    "score_table": _score_table,
+    "tally": _tally,
+    "null": _null,
+    "grid": grid,
+    "cell": _markdown_cell,
+    "in_words": in_words,
+    "reasons": reasons,
+    "notes": _notes,
+    "compared_readings": compared_readings,
+    "mark": mark,
+    "outcomes_of": outcomes_of,
+    "simulated": simulated,
+}
+"""What the templates of the Markdown pages know."""
