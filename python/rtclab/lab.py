@@ -404,14 +404,14 @@ def replay(
         True
     """
     from rtclab.importers.files import is_capture
-    from rtclab.replays import Choice, RateBounds, replay_capture, replay_event_log
+    from rtclab.replays import ControlChoice, RateBounds, replay_capture, replay_event_log
 
     rates = {"start": start, "min": min, "max": max}
     given = {name: _rate(name, value) for name, value in rates.items() if value is not None}
     bounds = RateBounds(**given)
     file = Path(recording)
     replayed = replay_capture if is_capture(file) else replay_event_log
-    return replayed(file, Choice.parse(control), bounds)
+    return replayed(file, ControlChoice.parse(control), bounds)
 
 
 def list_runs(out: str | Path = RUNS) -> pl.DataFrame:

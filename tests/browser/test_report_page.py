@@ -17,7 +17,7 @@ import pytest
 from rtclab.backend.live.browsers.launch_options import find_chromium
 from rtclab.experiment import Experiment
 from rtclab.report import Plot
-from rtclab.report.drawing import Axes, Axis, Line, Look, Range
+from rtclab.report.drawing import Axes, Axis, Line, Range, Style
 from rtclab.report.page import write_plot_page
 from rtclab.scenario import Scenario
 
@@ -256,7 +256,7 @@ def test_the_page_prints_with_static_plots(opened: Any) -> None:
 
 def test_a_line_is_interrupted_where_a_value_is_unknown(browser: Any, tmp_path: Path) -> None:
     y = np.array([5.0, np.nan, 7.0])
-    line = Line(Look.numbered(0, "a"), np.array([0.0, 1.0, 2.0]), y, Range("range", y - 1, y + 1))
+    line = Line(Style.numbered(0, "a"), np.array([0.0, 1.0, 2.0]), y, Range("range", y - 1, y + 1))
     axes = [Axes("", [line])]
     write_plot_page(
         tmp_path / "page.html", "P", [Plot("rate", "P", "", Axis("x", 0, 2), Axis("y", 0, 8), axes)]

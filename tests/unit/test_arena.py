@@ -38,7 +38,7 @@ from rtclab.backend.sim import SimBackend, simulate
 from rtclab.errors import BadInput, UnsupportedScenario
 from rtclab.experiment import Condition, Experiment
 from rtclab.metrics import METRICS
-from rtclab.replays.settings import Choice
+from rtclab.replays.settings import ControlChoice
 from rtclab.report import number
 from rtclab.scenario import Scenario
 
@@ -123,7 +123,7 @@ def test_the_room_is_what_the_path_carries_or_the_sources_send() -> None:
 
 def test_a_control_replaces_the_scenarios_control_with_its_options() -> None:
     case = load_suite("access").cases[0]
-    changed = with_control(case.scenario, Choice.parse("nada,kappa=0.25"))
+    changed = with_control(case.scenario, ControlChoice.parse("nada,kappa=0.25"))
     assert changed.congestion_control_of("alice").name == "nada"
     assert changed.congestion_control_of("bob").options == {"kappa": 0.25}
 
@@ -445,7 +445,7 @@ def test_a_part_of_the_time_is_measured_ranked_and_said(rtclab: Rtclab, tmp_path
     # The same as of traces over that time.
     narrow = found.results.where(case="narrow", control="goog-cc").metrics(flows="alice->bob")
     scenario = {one.name: one for one in found.suite.cases}["narrow"].scenario
-    trace = simulate(with_control(scenario, Choice.parse("goog-cc")), 0).between(5)
+    trace = simulate(with_control(scenario, ControlChoice.parse("goog-cc")), 0).between(5)
     for name in ("queuing_delay_p95", "in_time_100", "over_budget", "receiving_rate", "late_rate"):
         value = narrow.filter(metric=name, repeat=0)["value"].item()
         assert value == METRICS[name].function(trace, "alice->bob"), name
@@ -554,11 +554,11 @@ def test_fairness_is_the_ratio_of_rates_in_both_directions(rates: Callable[..., 
 
 
 def test_pairs_share_one_bottleneck() -> None:
-    for second in (Choice.parse("nada"), *TCP):
-        scenario = pair(Choice.parse("goog-cc"), second)
+    for second in (ControlChoice.parse("nada"), *TCP):
+        scenario = pair(ControlChoice.parse("goog-cc"), second)
         flows = [*scenario.flows(), *scenario.traffic_flows()]
         there = [flow.name for flow in flows if "forward" in flow.paths]
         assert len(there) == 2
-    two = pair(Choice.parse("goog-cc"), Choice.parse("nada"))
+    two = pair(ControlChoice.parse("goog-cc"), ControlChoice.parse("nada"))
     assert [two.congestion_control_of(f"sender-{n}").name for n in (1, 2)] == ["goog-cc", "nada"]
     assert PAIR["participants"]["receiver-2"]["video"] is False

@@ -13,7 +13,7 @@ from rtclab.backend.live.browsers.launch_options import browsers
 from rtclab.backend.live.records.controls_in_use import controls_in_use, feedback_of
 from rtclab.backend.live.scenario_checks import check_participant
 from rtclab.errors import UnsupportedScenario
-from rtclab.trace import FlowInfo, Used
+from rtclab.trace import FlowInfo, ModesInUse
 
 SCREAM = "WebRTC-Bwe-ScreamV2/Enabled/"
 RFC_8888 = "WebRTC-RFC8888CongestionControlFeedback/Enabled,offer:true/"
@@ -146,9 +146,9 @@ def test_a_flow_used_what_its_packets_feedback_and_event_log_show() -> None:
     )
     found = controls_in_use(FLOWS, packets, {"alice->bob": {"rfc8888"}}, controller)
     assert found == {
-        "alice->bob": Used(control="scream", feedback=("rfc8888",), ecn={"ect1": 3, "not-ect": 1}),
-        "bob->alice": Used(control="goog-cc", feedback=(), ecn={"not-ect": 1}),
+        "alice->bob": ModesInUse(control="scream", feedback=("rfc8888",), ecn={"ect1": 3, "not-ect": 1}),
+        "bob->alice": ModesInUse(control="goog-cc", feedback=(), ecn={"not-ect": 1}),
     }
     # Without event logs the control is not known, and without RTP there is nothing to tell.
     none = controls_in_use(FLOWS, packets.filter(flow="alice->bob"), {}, controller.clear())
-    assert none == {"alice->bob": Used(ecn={"ect1": 3, "not-ect": 1})}
+    assert none == {"alice->bob": ModesInUse(ecn={"ect1": 3, "not-ect": 1})}

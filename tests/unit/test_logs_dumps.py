@@ -26,7 +26,7 @@ from stats_dumps import (
 
 from rtclab.errors import BadInput
 from rtclab.estimate import Estimate, call_of, estimate
-from rtclab.importers.logs.local_times import LocalClock, ToldCall, local_clock
+from rtclab.importers.logs.local_times import DumpedCall, LocalClock, local_clock
 from rtclab.metrics import media, rate, setup, wire
 from rtclab.trace import WHOLE_SECOND
 
@@ -524,14 +524,14 @@ def test_zones_of_half_and_quarter_hours_and_days_that_fit_both_orders(tmp_path:
         ("15/4/2025, 2:05:33 am", "day, month, year; UTC+05:45"),
         ("4/14/2025, 10:50:33 AM", "month, day, year; UTC-09:30"),
     ):
-        clock = local_clock([ToldCall([text], span, True)])
+        clock = local_clock([DumpedCall([text], span, True)])
         assert isinstance(clock, LocalClock)
         assert clock.words == words
         assert clock.at_ms(text) == begin_ms - 1000
     # 4 May or 5 April: the statistics tell.
     may_ms = 1_746_390_000_000  # 2025-05-04T20:20Z
     text = "4/5/2025, 22:20:00"
-    clock = local_clock([ToldCall([text], (may_ms, may_ms + 60_000), True)])
+    clock = local_clock([DumpedCall([text], (may_ms, may_ms + 60_000), True)])
     assert isinstance(clock, LocalClock)
     assert clock.words == "day, month, year; UTC+02:00"
 
@@ -552,7 +552,7 @@ def test_times_that_cannot_be_known_say_why(
     texts: list[str], span_s: tuple[int, int] | None, whole: bool, reason: str
 ) -> None:
     span_ms = span_s and (BEGIN_MS + 1000.0 * span_s[0], BEGIN_MS + 1000.0 * span_s[1])
-    why = local_clock([ToldCall(texts, span_ms, whole)])
+    why = local_clock([DumpedCall(texts, span_ms, whole)])
     assert isinstance(why, str)
     assert why.startswith(reason)
 

@@ -15,7 +15,7 @@ from rtclab.cli import main
 from rtclab.errors import BadInput
 from rtclab.importers.logs.event_log import NO_VALUE, read_event_log
 from rtclab.importers.logs.live import rows_of
-from rtclab.replays import Choice, LogReplay, RateBounds
+from rtclab.replays import ControlChoice, LogReplay, RateBounds
 from rtclab.replays.agreement import agreement, first_divergence
 from rtclab.replays.sockets import socket_times
 from rtclab.report.plot_kinds import Steps
@@ -166,8 +166,8 @@ def test_bounds_have_room_for_audio_only_if_there_is_some() -> None:
 
 
 def test_a_control_is_a_name_with_options() -> None:
-    assert Choice.parse("rrtcc-2013,decrease=0.9") == Choice("rrtcc-2013", {"decrease": 0.9})
-    assert str(Choice.parse("rrtcc-2013, decrease=0.9")) == "rrtcc-2013,decrease=0.9"
+    assert ControlChoice.parse("rrtcc-2013,decrease=0.9") == ControlChoice("rrtcc-2013", {"decrease": 0.9})
+    assert str(ControlChoice.parse("rrtcc-2013, decrease=0.9")) == "rrtcc-2013,decrease=0.9"
 
 
 @pytest.mark.parametrize(

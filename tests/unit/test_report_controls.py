@@ -17,7 +17,7 @@ from rtclab.importers.logs.control import control_values
 from rtclab.importers.logs.event_log import read_event_log
 from rtclab.report import words
 from rtclab.report.runs import write_comparison, write_report
-from rtclab.trace import Run, Used
+from rtclab.trace import ModesInUse, Run
 
 LOG = Path(__file__).parent / "event_logs" / "event-log-alice-bob.log"
 SCREAM = "WebRTC-Bwe-ScreamV2/Enabled/"
@@ -82,8 +82,8 @@ def test_participants_with_different_controls_are_told_apart(tmp_path: Path) -> 
 RFC_8888_TRIAL = "WebRTC-RFC8888CongestionControlFeedback/Enabled,offer:true/"
 
 
-def used(control: str | None, *feedback: str, **ecn: int) -> Used:
-    return Used(control=control, feedback=feedback, ecn=ecn)
+def used(control: str | None, *feedback: str, **ecn: int) -> ModesInUse:
+    return ModesInUse(control=control, feedback=feedback, ecn=ecn)
 
 
 def test_a_live_run_names_what_was_on_the_wire_and_the_trials_with_which_browsers_were_started(
@@ -141,7 +141,7 @@ OTHER_FEEDBACK = "feedback of kind transport-wide, though the scenario asks for 
     ],
 )
 def test_a_page_warns_if_a_live_call_used_something_else_than_the_scenario_asks_for(
-    tmp_path: Path, asked: dict[str, Any], seen: Used, warning: str
+    tmp_path: Path, asked: dict[str, Any], seen: ModesInUse, warning: str
 ) -> None:
     run = run_of(tmp_path, "live", None, {"used": {"alice->bob": seen}}, alice=GOOG_CC)
     run = replace(run, scenario={**run.scenario, "congestion_control": asked})

@@ -9,9 +9,9 @@ from synthetic_run import about
 from rtclab.metrics.series import Array, Samples
 from rtclab.report import words
 from rtclab.report.bands import Band, band, points_per_line, thinned
-from rtclab.report.drawing import Axes, Line, Look
+from rtclab.report.drawing import Axes, Line, Style
 from rtclab.report.plot_kinds import Curve, Panel, Steps, over_time
-from rtclab.report.plots import MOST_CURVES
+from rtclab.report.run_plots import MOST_CURVES
 from rtclab.scenario import Scenario
 from rtclab.trace import Lateness, Trace
 
@@ -76,7 +76,9 @@ def drawn(curve: Curve, limit: Steps) -> Axes:
 def labels_with_capacity(kbps: float) -> tuple[list[str], str]:
     """Labels and note of a panel with this capacity, whose curve peaks at 1000 kbit/s."""
     rate = np.array([500.0, 1000.0])
-    curve = Curve(Look.numbered(0, "alice → bob"), Band(np.array([0.5, 1.5]), rate, rate, rate), filled=False)
+    curve = Curve(
+        Style.numbered(0, "alice → bob"), Band(np.array([0.5, 1.5]), rate, rate, rate), filled=False
+    )
     axes = drawn(curve, Steps("capacity", np.array([0.0]), np.array([kbps])))
     return [mark.look.label for mark in axes.marks], axes.note
 
@@ -95,7 +97,7 @@ def test_an_unlimited_capacity_is_not_drawn() -> None:
 
 def test_a_change_of_the_capacity_is_a_step_at_its_time() -> None:
     rate = np.full(10, 400.0)
-    curve = Curve(Look.numbered(0, "a"), Band(seconds(10), rate, rate, rate), filled=False)
+    curve = Curve(Style.numbered(0, "a"), Band(seconds(10), rate, rate, rate), filled=False)
     limit = Steps("capacity", np.array([0.0, 4.0]), np.array([1000.0, 500.0]))
     steps = drawn(curve, limit).marks[-1]
     assert isinstance(steps, Line)
@@ -105,13 +107,13 @@ def test_a_change_of_the_capacity_is_a_step_at_its_time() -> None:
 
 
 def test_looks_differ_in_colour_dashes_and_marker() -> None:
-    looks = [Look.numbered(index, "") for index in range(4)]
+    looks = [Style.numbered(index, "") for index in range(4)]
     assert len({look.colour for look in looks}) == len({look.dash for look in looks}) == 4
     assert len({look.marker for look in looks}) == 4
 
 
 def test_seven_looks_differ_in_colour_and_twenty_in_colour_or_dashes() -> None:
-    looks = [Look.numbered(index, "") for index in range(MOST_CURVES)]
+    looks = [Style.numbered(index, "") for index in range(MOST_CURVES)]
     assert len({look.colour for look in looks[:7]}) == 7
     assert len({(look.colour, look.dash) for look in looks}) == MOST_CURVES == 20
 

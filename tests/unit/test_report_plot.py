@@ -17,7 +17,7 @@ from synthetic_run import call_tables, frame, second, write_run
 import rtclab
 from rtclab.errors import BadInput
 from rtclab.report import RUN_PLOTS, Plot, chart, comparison_plot, picture, run_plot, run_plots
-from rtclab.report.drawing import Axes, Axis, Dots, Line, Look
+from rtclab.report.drawing import Axes, Axis, Dots, Line, Style
 from rtclab.report.picture_sizes import LEGEND_EDGE_IN, WIDE
 from rtclab.report.plot_kinds import Bars, bars
 from rtclab.report.static_svg import static_svgs
@@ -158,7 +158,7 @@ def test_tcp_beside_a_call_of_three_over_a_server_has_a_colour_of_its_own(tmp_pa
 
 
 def test_the_data_of_a_chart_are_rounded_and_nan_is_null() -> None:
-    line = Line(Look.numbered(0, "a"), np.array([0.5, 1.5]), np.array([1234.5678, np.nan]))
+    line = Line(Style.numbered(0, "a"), np.array([0.5, 1.5]), np.array([1234.5678, np.nan]))
     plot = Plot(
         "rate", "Rate", "", Axis("Time (s)", 0, 2), Axis("Rate (kbit/s)", 0, 1300), [Axes("", [line])]
     )
@@ -171,7 +171,7 @@ def test_the_data_of_a_chart_are_rounded_and_nan_is_null() -> None:
 def test_points_of_a_static_svg_are_at_the_places_given_by_the_axes() -> None:
     # The axes go from 52 to 470 and, downwards, from 24 to 208.
     x, y = np.array([0.0, 25.0, 50.0, 75.0, 100.0]), np.array([0.0, 5.0, np.nan, 5.0, 10.0])
-    line = Line(Look.numbered(0, "a"), x, y)
+    line = Line(Style.numbered(0, "a"), x, y)
     plot = Plot("p", "P", "", Axis("x (s)", 0, 100), Axis("y (ms)", 0, 10), [Axes("of a < b", [line])])
     (svg,) = static_svgs(plot)
     assert re.findall(r'<polyline points="([^"]*)"', svg) == [
@@ -184,7 +184,7 @@ def test_points_of_a_static_svg_are_at_the_places_given_by_the_axes() -> None:
 
 
 def test_bars_of_a_group_are_side_by_side_around_its_centre() -> None:
-    series = [Bars(Look.numbered(index, name), [10.0, 20.0], [1.0, 0.0]) for index, name in enumerate("ab")]
+    series = [Bars(Style.numbered(index, name), [10.0, 20.0], [1.0, 0.0]) for index, name in enumerate("ab")]
     plot = bars("b", "B", "", series, ["one", "two"], "Rate (kbit/s)")
     first, second = plot.marks
     assert first.x.tolist() == pytest.approx([-0.19, 0.81])
@@ -201,7 +201,7 @@ def test_a_logarithmic_axis_has_ticks_at_1_and_3_of_each_decade_at_the_logarithm
 
 
 def test_marks_have_their_size_on_pages_and_in_static_svgs() -> None:
-    one, look = np.array([1.0]), Look.numbered(0, "a")
+    one, look = np.array([1.0]), Style.numbered(0, "a")
     dots = [Dots(look, one, one, one, one), Dots(look, one, one, one, one, size=1.5)]
     plot = Plot("p", "P", "", Axis("x", 0, 2), Axis("y", 0, 2), [Axes("", dots)])
     (found,) = json.loads(chart.data([plot], tied=False))

@@ -14,7 +14,7 @@ from math import isnan
 
 import numpy as np
 
-from rtclab.report import DASHED, INK, ROOM_ABOVE, Columns, Dots, Line, Look, Mark, Plot
+from rtclab.report import DASHED, INK, ROOM_ABOVE, Columns, Dots, Line, Mark, Plot, Style
 from rtclab_papers.reproduce.figures import Figure, FigureLine
 from rtclab_papers.reproduce.measurements import EVERY_FLOW
 from rtclab_papers.reproduce.published_cells import UNUSABLE, Cell
@@ -128,7 +128,7 @@ def _highest(mark: Mark) -> Iterator[float]:
 
 def _diamonds(colour: str, x: Sequence[float], values: Sequence[Value]) -> Dots:
     low, high = (np.array([value.ends[side] for value in values]) for side in (0, 1))
-    look = Look(PUBLISHED, colour, marker=DIAMOND)
+    look = Style(PUBLISHED, colour, marker=DIAMOND)
     return Dots(look, np.array(x, float), np.array([value.mean for value in values]), low, high)
 
 
@@ -166,7 +166,7 @@ def _beside_curves(plot: Plot, groups: dict[str, list[Value]]) -> tuple[list[lis
 
 def _over_window(colour: str, value: float, window_s: tuple[float, float]) -> Line:
     x = np.array(sorted(set(window_s)))
-    return Line(Look(PUBLISHED, colour, DASHED, DIAMOND), x, np.full(x.size, value), marked=True)
+    return Line(Style(PUBLISHED, colour, DASHED, DIAMOND), x, np.full(x.size, value), marked=True)
 
 
 def _beside_means(
@@ -221,6 +221,6 @@ def _changes(plot: Plot, figure: Figure) -> list[Mark]:
             if one.change and one.group in ("", name):
                 ends = float(base.y[index]) * (1 + np.array(sorted(one.change)) / 100)
                 x = np.full(ends.size, _on(bars[one.label], index))
-                look = Look(PUBLISHED, INK, marker=DIAMOND)
+                look = Style(PUBLISHED, INK, marker=DIAMOND)
                 marks.append(Dots(look, x, ends, np.full(ends.size, ends.min()), ends))
     return marks

@@ -14,10 +14,10 @@ from rtclab.report import (
     Bars,
     Curve,
     Distribution,
-    Look,
     Panel,
     Plot,
     Points,
+    Style,
     band,
     bars,
     distributions,
@@ -152,10 +152,10 @@ class Figure(Table):
         return list(dict.fromkeys(line.name for line in self.lines))
 
     @property
-    def looks(self) -> dict[str, Look]:
+    def looks(self) -> dict[str, Style]:
         """How each line is drawn, by name."""
         given = {line.name: line.look for line in self.lines if line.look is not None}
-        return {name: Look.numbered(given.get(name, at), name) for at, name in enumerate(self.names)}
+        return {name: Style.numbered(given.get(name, at), name) for at, name in enumerate(self.names)}
 
     @property
     def groups(self) -> dict[str, list[FigureLine]]:
@@ -214,7 +214,7 @@ def _figure(row: dict[str, Any], origin: str) -> Figure:
     return Figure.read(row | {"lines": lines}, f"{origin}: figure `{row.get('number', '')}`")
 
 
-Looks = dict[str, Look]
+Looks = dict[str, Style]
 Words = tuple[str, str, str]
 """Name, title and caption of a plot."""
 

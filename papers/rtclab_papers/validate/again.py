@@ -13,7 +13,7 @@ import numpy as np
 
 from rtclab.experiment import Condition
 from rtclab.metrics import METRICS, POWER, holm, kolmogorov_smirnov, visible_shift
-from rtclab.report import DASHED, SOLID, Axes, Axis, Drawing, Line, Look
+from rtclab.report import DASHED, SOLID, Axes, Axis, Drawing, Line, Style
 from rtclab_papers.campaigns import LIVE, SIM, Record, RowFile, Tally, run_both
 from rtclab_papers.markdown import table, with_ends, with_unit
 from rtclab_papers.validate.conditions import CallCondition
@@ -212,7 +212,7 @@ def _distributions(tests: Sequence[DistributionTest]) -> Drawing:
         lines = []
         for index, (words, values) in enumerate((("live", one.live), ("simulated", one.simulated))):
             places, shares = steps(np.sort(np.asarray(values)))
-            look = Look(words, Look.numbered(index, words).colour, (SOLID, DASHED)[index])
+            look = Style(words, Style.numbered(index, words).colour, (SOLID, DASHED)[index])
             lines.append(Line(look, np.append(places, 1.05 * largest), np.append(shares, 100.0), steps=True))
         axes.append(Axes(f"{one.flow.replace('->', ' → ')}, p = {one.p:.2g}", lines))
     title = _title(condition, metric)

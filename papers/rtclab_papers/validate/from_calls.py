@@ -23,7 +23,7 @@ import numpy as np
 import polars as pl
 
 from rtclab import Scenario, Trace, run, simulate
-from rtclab.estimate import Estimate, KnownCall, call_of, estimate, read_call
+from rtclab.estimate import CallOfTwo, Estimate, call_of, estimate, read_call
 from rtclab.metrics import METRICS, prediction_interval
 from rtclab.scenario import GilbertElliott, Ratio
 from rtclab.trace import NS_PER_MS, NS_PER_S, CaptureInfo, write_text
@@ -150,7 +150,7 @@ def rows_of(seed: int, group: str) -> list[Row]:
     return rows
 
 
-def _calls(trace: Trace, capture: Path, folder: Path) -> Iterator[tuple[str, KnownCall]]:
+def _calls(trace: Trace, capture: Path, folder: Path) -> Iterator[tuple[str, CallOfTwo]]:
     """The call as each source has it."""
     ends = {"10.0.0.1": "alice", "10.0.0.2": "bob"}
     yield CAPTURES, read_call([capture], names=ends)
@@ -188,7 +188,7 @@ def at_one_end(pcapng: bytes, name: str, later_ns: int = 0) -> bytes:
     return b"".join(parts)
 
 
-def event_log_of(trace: Trace, outgoing: str) -> KnownCall:
+def event_log_of(trace: Trace, outgoing: str) -> CallOfTwo:
     """The call as the event log of one end has it, whose clock is not the other end's.
 
     The log has the RTP packets that it sent, with arrivals from feedback in steps of 250 us, and those that
@@ -249,7 +249,7 @@ def event_log_of(trace: Trace, outgoing: str) -> KnownCall:
     return replace(call, directions=tuple(directions))
 
 
-def stats_of(trace: Trace, participant: str) -> KnownCall:
+def stats_of(trace: Trace, participant: str) -> CallOfTwo:
     """The call as a log of getStats of one participant has it."""
     tables = {
         name: trace.table(name).filter(pl.col("participant") == participant)

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 
 from rtclab.metrics import Difference, Summary, holm
-from rtclab.report import Axes, Axis, Dots, Drawing, Look
+from rtclab.report import Axes, Axis, Dots, Drawing, Style
 from rtclab_papers.campaigns import LIVE, SIM
 from rtclab_papers.markdown import digits, table, with_ends, with_unit, write_page
 from rtclab_papers.validate import l4s
@@ -119,7 +119,7 @@ def _drawing(found: Repeats) -> Drawing:
     for case, (words, _, _) in CASES.items():
         dots = []
         for index, (queue, control) in enumerate(combinations):
-            look = Look.numbered(index, f"{CONTROLS[control]}, {QUEUES[queue][0]}")
+            look = Style.numbered(index, f"{CONTROLS[control]}, {QUEUES[queue][0]}")
             for side in SIDES:
                 cell = Cell(case, queue, control)
                 delay = found.summary(cell, side, "queuing_delay_p95")

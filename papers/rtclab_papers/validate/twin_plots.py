@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from rtclab.metrics import METRICS, Array
-from rtclab.report import QUIET, Axes, Axis, Dots, Drawing, Line, Look
+from rtclab.report import QUIET, Axes, Axis, Dots, Drawing, Line, Style
 from rtclab_papers.validate.outcomes import FIRST, ConditionOutcome, ValuePair
 from rtclab_papers.validate.scores import errors_of
 
@@ -78,7 +78,7 @@ def _scatter(name: str, pairs: Sequence[ValuePair], groups: Mapping[str, str]) -
             continue
         shown = [pair for pair in own if not logarithmic or min(pair.live, pair.expected.middle) > 0]
         dots = Dots(
-            Look.numbered(index, words),
+            Style.numbered(index, words),
             placed([pair.live for pair in shown]),
             placed([pair.expected.middle for pair in shown]),
             placed([pair.expected.low for pair in shown]),
@@ -87,7 +87,7 @@ def _scatter(name: str, pairs: Sequence[ValuePair], groups: Mapping[str, str]) -
         ends = np.array([x.begin, x.end])
         left_out = len(own) - len(shown)
         note = f"{left_out} with a zero are not drawn" if left_out else ""
-        axes.append(Axes(words, [Line(Look("equal", QUIET), ends, ends), dots], note))
+        axes.append(Axes(words, [Line(Style("equal", QUIET), ends, ends), dots], note))
     title = f"{metric.label}: simulated against live"
     return Drawing(name, title, title, x, y, axes)
 
@@ -125,7 +125,7 @@ def _distributions(pairs: Sequence[ValuePair], groups: Mapping[str, str]) -> Dra
         for index, name in enumerate(DISTRIBUTED):
             own = [pair for pair in pairs if (pair.metric, pair.group) == (name, group)]
             errors = 100 * np.sort(errors_of(own))
-            lines.append(Line(Look.numbered(index, METRICS[name].label), *steps(errors), steps=True))
+            lines.append(Line(Style.numbered(index, METRICS[name].label), *steps(errors), steps=True))
         axes.append(Axes(words, lines))
     title = "Errors: share of the values whose error is at most this large"
     x, y = Axis("error (%)", 0, LARGEST_ERROR_PERCENT), Axis("share of values (%)", 0, 100)

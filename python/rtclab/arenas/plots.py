@@ -21,9 +21,9 @@ from rtclab.report import (
     Distribution,
     Dots,
     Line,
-    Look,
     Mark,
     Plot,
+    Style,
     distributions,
 )
 from rtclab.report.drawing import DASHED, DASHES, MARKERS
@@ -34,11 +34,11 @@ SMALL, LARGE = 0.6, 1.7
 """Sizes of the marks of a case, and of a mean over cases."""
 
 
-def look(controls: Sequence[str], control: str) -> Look:
+def look(controls: Sequence[str], control: str) -> Style:
     """The look of a control, the same in all plots of a page."""
     index = list(controls).index(control)
     colour, marker = COLOURS[index % len(COLOURS)], MARKERS[index % len(MARKERS)]
-    return Look(control, colour, DASHES[index % len(DASHES)], marker)
+    return Style(control, colour, DASHES[index % len(DASHES)], marker)
 
 
 def pareto(values: Values) -> Plot | None:
@@ -89,7 +89,7 @@ def _dots(
         marks.append(Dots(look(controls, control), x, y, y, y, size=SMALL))
     best = front(right, middle)
     order = np.argsort(right[best], kind="stable")
-    marks.append(Line(Look("nobody is better", INK, DASHED), right[best][order], middle[best][order]))
+    marks.append(Line(Style("nobody is better", INK, DASHED), right[best][order], middle[best][order]))
     for index, control in enumerate(controls):
         if not np.isnan(right[index]):
             x, y = right[index : index + 1], middle[index : index + 1]

@@ -15,7 +15,7 @@ import polars as pl
 from rtclab.arenas.suite import FIRST, SECOND, TCP, ArenaSuite, beside
 from rtclab.arenas.values import Values, of_repeat, table
 from rtclab.experiment import Results
-from rtclab.replays.settings import Choice
+from rtclab.replays.settings import ControlChoice
 from rtclab.trace import OpenWindow
 
 SIM, LIVE = "sim", "live"
@@ -52,7 +52,7 @@ class Arena:
     """
 
     suite: ArenaSuite
-    controls: Mapping[str, Choice]
+    controls: Mapping[str, ControlChoice]
     repeats: int
     results: Results
     other: Results | None = None

@@ -18,7 +18,7 @@ from rtclab.experiment import STORE_FILE, Condition, Experiment, Moment, Results
 from rtclab.experiment.window import check_reached, open_window
 from rtclab.processes import cores, process_pool, unguarded_script
 from rtclab.renamed import renamed
-from rtclab.replays.settings import Choice
+from rtclab.replays.settings import ControlChoice
 from rtclab.scenario import Change, Scenario
 from rtclab.trace import OpenWindow, window_in_names
 
@@ -119,7 +119,7 @@ def _name(suite: ArenaSuite, backend: str, window: OpenWindow | None) -> str:
 
 
 def _conditions(
-    suite: ArenaSuite, controls: Mapping[str, Choice], repeats: int, *, traces: bool, live: bool
+    suite: ArenaSuite, controls: Mapping[str, ControlChoice], repeats: int, *, traces: bool, live: bool
 ) -> dict[str, Condition]:
     """The conditions by label: each case with each control, and the pairings."""
     record = [] if traces or live else [Change("record", "seconds")]

@@ -14,7 +14,7 @@ from rtclab.arenas.controls import with_control
 from rtclab.arenas.random_calls import random_call
 from rtclab.backend import backend as backend_of
 from rtclab.errors import BadInput, Problem, RtclabError, ScenarioError
-from rtclab.replays.settings import Choice
+from rtclab.replays.settings import ControlChoice
 from rtclab.scenario import Change, Scenario, shipped
 from rtclab.scenario.layers import parsed
 from rtclab.scenario.load import shipped_or_in
@@ -223,7 +223,7 @@ def beside(second: str) -> str:
     return f"{_BESIDE}{second}"
 
 
-def pair(first: Choice, second: Choice | str) -> Scenario:
+def pair(first: ControlChoice, second: ControlChoice | str) -> Scenario:
     """Two calls with different controls at one bottleneck, or a call beside TCP, whose control is a text."""
     data = dict(PAIR)
     if isinstance(second, str):

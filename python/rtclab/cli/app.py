@@ -747,19 +747,19 @@ def report(
     from rtclab.cli import running, tables
     from rtclab.experiment import check_names
     from rtclab.progress import busy
-    from rtclab.report import Chosen, run_plots, sweep_plots, write_report, write_sweep_report
+    from rtclab.report import SweepView, run_plots, sweep_plots, write_report, write_sweep_report
 
     if suffix is not None and plots is None:
         raise BadInput("--format: expected --plots with it")
     check_names(metrics or ())
     results = running.chosen_results(name, out, begin, end, where)
-    chosen = Chosen(metrics=tuple(metrics or ()), x=x, by=by, flow=flows, average=tuple(average or ()))
+    chosen = SweepView(metrics=tuple(metrics or ()), x=x, by=by, flow=flows, average=tuple(average or ()))
     with busy("drawing the report"):
         summary = results.summary()
         for sentence in results.without_value(metrics or (), summary):
             print(f"{results.name}: {sentence}", file=sys.stderr)
         alone = results.drawn_over_time
-        if alone and chosen != Chosen(flow=flows):
+        if alone and chosen != SweepView(flow=flows):
             raise BadInput(
                 f"{results.name} has one condition; --flow chooses what is drawn, and the other options are "
                 "for sweeps"

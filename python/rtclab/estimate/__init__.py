@@ -6,6 +6,6 @@ in a row, is not estimated.
 """
 
 from rtclab.estimate.estimate import Estimate, estimate
-from rtclab.estimate.recorded_call import KnownCall, call_of, read_call
+from rtclab.estimate.recorded_call import CallOfTwo, call_of, read_call
 
-__all__ = ["Estimate", "KnownCall", "call_of", "estimate", "read_call"]
+__all__ = ["CallOfTwo", "Estimate", "call_of", "estimate", "read_call"]

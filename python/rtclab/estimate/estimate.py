@@ -17,7 +17,7 @@ from rtclab.estimate.counters import path_of_counters
 from rtclab.estimate.findings import Finding, Parameters, time_text
 from rtclab.estimate.media import media_of
 from rtclab.estimate.path import path_of
-from rtclab.estimate.recorded_call import GETSTATS, ONE_POINT, Direction, KnownCall
+from rtclab.estimate.recorded_call import GETSTATS, ONE_POINT, CallOfTwo, Direction
 from rtclab.estimate.scenario_text import scenario_text
 from rtclab.scenario import Scenario
 from rtclab.trace import Trace, write_text
@@ -38,7 +38,7 @@ class Estimate:
         text: the scenario in TOML, with comments on each number.
     """
 
-    call: KnownCall
+    call: CallOfTwo
     paths: Mapping[str, Parameters]
     media: Mapping[str, Parameters]
     text: str
@@ -133,7 +133,7 @@ def check_new(file: Path, option: str = "") -> None:
         )
 
 
-def estimate(call: KnownCall) -> Estimate:
+def estimate(call: CallOfTwo) -> Estimate:
     """Estimates the scenario of a call.
 
     Raises:
@@ -154,7 +154,7 @@ def _sender(direction: Direction) -> str:
     return direction.flow.partition("->")[0]
 
 
-def _path(call: KnownCall, one: Direction) -> Parameters:
+def _path(call: CallOfTwo, one: Direction) -> Parameters:
     if one.packets is not None:
         return path_of(one)
     if one.source == GETSTATS:
@@ -173,7 +173,7 @@ def _path(call: KnownCall, one: Direction) -> Parameters:
     return path
 
 
-def _silent(call: KnownCall, name: str, paths: Mapping[str, Parameters]) -> Parameters:
+def _silent(call: CallOfTwo, name: str, paths: Mapping[str, Parameters]) -> Parameters:
     """The path of a participant that sends no media: it is assumed to have the delay of the other path."""
     other = next(one for one in call.ends if one != name)
     path, note = Parameters(f"{name}->{other}"), "no media in this direction"

@@ -12,12 +12,12 @@ from typing import Any
 import polars as pl
 
 from rtclab.estimate.findings import Finding
-from rtclab.estimate.recorded_call import KnownCall
+from rtclab.estimate.recorded_call import CallOfTwo
 from rtclab.experiment import metrics_of
 from rtclab.metrics import METRICS, Metric, prediction_interval
 from rtclab.report import flow_in_words
 from rtclab.report.page import write_page as write
-from rtclab.report.plots import comparison_plots
+from rtclab.report.run_plots import comparison_plots
 from rtclab.scenario import Scenario
 from rtclab.trace import Repeat, Run, Trace
 
@@ -57,7 +57,7 @@ class MetricComparison:
 
 def write_page(
     page: Path,
-    call: KnownCall,
+    call: CallOfTwo,
     scenario: Scenario,
     text: str,
     findings: Sequence[Finding],
@@ -123,7 +123,7 @@ def _run(name: str, *traces: Trace, scenario: dict[str, Any] | None = None) -> R
     )
 
 
-def compared(call: KnownCall, simulated: Sequence[Trace]) -> dict[str, list[MetricComparison]]:
+def compared(call: CallOfTwo, simulated: Sequence[Trace]) -> dict[str, list[MetricComparison]]:
     """The metrics of a call beside the metrics of its simulations, by flow; empty without simulations."""
     if not simulated:
         return {}

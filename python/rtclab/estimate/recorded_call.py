@@ -69,7 +69,7 @@ class Direction:
 
 
 @dataclass(frozen=True)
-class KnownCall:
+class CallOfTwo:
     """A call of two ends.
 
     Attributes:
@@ -106,7 +106,7 @@ def read_call(
     flow: str | None = None,
     begin: Moment | None = None,
     end: Moment | None = None,
-) -> KnownCall:
+) -> CallOfTwo:
     """Reads the call of captures or logs.
 
     Args:
@@ -145,7 +145,7 @@ def read_call(
     return _taken(call, window)
 
 
-def _with_others_of_captures(call: KnownCall, captures: Sequence[Path], sdp: str | None) -> KnownCall:
+def _with_others_of_captures(call: CallOfTwo, captures: Sequence[Path], sdp: str | None) -> CallOfTwo:
     about = call.trace.manifest.capture
     assert about is not None
     seen = [with_first_addresses(monitoring.monitor(file, sdp=sdp, packets=True)) for file in captures]
@@ -165,7 +165,7 @@ def _with_others_of_captures(call: KnownCall, captures: Sequence[Path], sdp: str
     return replace(call, directions=tuple(directions))
 
 
-def _with_rtcp_of_logs(call: KnownCall, files: Sequence[Path]) -> KnownCall:
+def _with_rtcp_of_logs(call: CallOfTwo, files: Sequence[Path]) -> CallOfTwo:
     about = call.trace.manifest.capture
     if about is None or not any(one.source == LOG for one in call.directions):
         return call
@@ -190,7 +190,7 @@ def call_of(
     notes: Sequence[str] = (),
     begin: Moment | None = None,
     end: Moment | None = None,
-) -> KnownCall:
+) -> CallOfTwo:
     """The call of a trace: of a simulated or live call, or of an import.
 
     Args:
@@ -208,7 +208,7 @@ def call_of(
     return _taken(_whole(trace.whole, flow, origin, notes), window)
 
 
-def _taken(call: KnownCall, window: Window | None) -> KnownCall:
+def _taken(call: CallOfTwo, window: Window | None) -> CallOfTwo:
     """The part of a call that is taken.
 
     Raises:
@@ -240,7 +240,7 @@ def _part(one: Direction, window: Window) -> Direction:
     return replace(one, packets=packets)
 
 
-def _whole(trace: Trace, flow: str | None, origin: str, notes: Sequence[str]) -> KnownCall:
+def _whole(trace: Trace, flow: str | None, origin: str, notes: Sequence[str]) -> CallOfTwo:
     outwards = _chosen(trace, flow)
     call = _renamed(trace, outwards, origin, notes)
     directions = []
@@ -402,7 +402,7 @@ def _media(trace: Trace) -> set[str]:
     return flows | set(packets.filter(pl.col("protocol") == "rtp")["flow"].unique())
 
 
-def _renamed(trace: Trace, outwards: FlowInfo, origin: str, notes: Sequence[str]) -> KnownCall:
+def _renamed(trace: Trace, outwards: FlowInfo, origin: str, notes: Sequence[str]) -> CallOfTwo:
     """The call with only both directions of a flow, and with names that a scenario may have."""
     order = trace.manifest.participants
     there = sorted(
@@ -439,12 +439,12 @@ def _renamed(trace: Trace, outwards: FlowInfo, origin: str, notes: Sequence[str]
     )
     named = {our: _shown(name) for name, our in ours.items()}
     renamed = Trace.in_memory(tables, manifest)
-    return KnownCall(renamed, (), origin, named, tuple(notes), renamed)
+    return CallOfTwo(renamed, (), origin, named, tuple(notes), renamed)
 
 
 def _at_one_point(
     imported: Imported, file: Path, sdp: str | None, flow: str | None, origin: str
-) -> KnownCall:
+) -> CallOfTwo:
     """The call of a capture at one end.
 
     The send times in RTP headers (abs-send-time) say how the delays of received packets differ. The round

@@ -10,7 +10,7 @@ from typing import Any
 
 from rtclab import __version__
 from rtclab.estimate.findings import Finding, Parameters
-from rtclab.estimate.recorded_call import KnownCall
+from rtclab.estimate.recorded_call import CallOfTwo
 from rtclab.trace import NS_PER_S
 
 MOST_CHARACTERS = 160
@@ -25,7 +25,7 @@ def scenario_name(origin: str) -> str:
     return f"from-{plain or 'call'}"
 
 
-def scenario_text(call: KnownCall, paths: Mapping[str, Parameters], media: Mapping[str, Parameters]) -> str:
+def scenario_text(call: CallOfTwo, paths: Mapping[str, Parameters], media: Mapping[str, Parameters]) -> str:
     """The TOML of the scenario.
 
     Args:

@@ -769,7 +769,7 @@ class Results:
         fields = items("average", average, str, "names of varied fields", may_be_empty=True)
         wanted = flow if flows is None else flows
         if len(self._table) == 1 and name not in METRICS:
-            from rtclab.report.plots import run_plot
+            from rtclab.report.run_plots import run_plot
 
             if x or by or fields:
                 raise BadInput(

@@ -52,7 +52,7 @@ class NeverAnswers(BaseException):
     """A method has not returned. It is no Exception, so that few controls catch it."""
 
 
-class Printed(io.TextIOBase):
+class OutputKeeper(io.TextIOBase):
     """Keeps the beginning of what is printed, and counts the rest."""
 
     def __init__(self) -> None:
@@ -72,7 +72,7 @@ class Printed(io.TextIOBase):
         return taken
 
 
-class Watch:
+class CallTimer:
     """Interrupts a method that takes too long. It is called every second by a timer."""
 
     def __init__(self) -> None:
@@ -139,7 +139,7 @@ FUNCTIONS: dict[str, Callable[..., Any]] = {
 
 
 def answer(
-    watch: Watch, name: str, controls: Sequence[OwnControl], arguments: tuple[Any, ...]
+    watch: CallTimer, name: str, controls: Sequence[OwnControl], arguments: tuple[Any, ...]
 ) -> tuple[str, Any]:
     """The result of a call, or the text of its error."""
     try:
@@ -201,7 +201,7 @@ def refuse_programs() -> None:
 def main() -> None:
     """Answers calls until the other side is gone."""
     connection = Connection(int(sys.argv[1]))
-    printed, watch = Printed(), Watch()
+    printed, watch = OutputKeeper(), CallTimer()
     sys.stdout = sys.stderr = printed
     faulthandler.enable(STDERR)
     sys.dont_write_bytecode = True

@@ -12,8 +12,8 @@ import polars as pl
 from rtclab import monitoring
 from rtclab.errors import BadInput
 from rtclab.native_tables import table_in_seconds
-from rtclab.replays.settings import Choice, RateBounds
-from rtclab.report.drawing import Axes, Axis, Line, Look, largest
+from rtclab.replays.settings import ControlChoice, RateBounds
+from rtclab.report.drawing import Axes, Axis, Line, Style, largest
 from rtclab.report.plot import Plot
 
 BYTES_BEFORE_PAYLOAD = 20 + 8 + 12 + 8
@@ -31,7 +31,7 @@ class ArrivalReplay:
     """
 
     capture: Path
-    choice: Choice
+    choice: ControlChoice
     rembs: pl.DataFrame
     values: pl.DataFrame
     seen_bps: dict[str, float]
@@ -56,10 +56,10 @@ class ArrivalReplay:
         axes = []
         for (flow,), rows in list(self.rembs.group_by("flow", maintain_order=True))[:MOST_PANELS]:
             kbps = rows["rate_bps"].to_numpy() / 1000
-            lines = [Line(Look.numbered(0, str(self.choice)), rows["at_s"].to_numpy(), kbps, steps=True)]
+            lines = [Line(Style.numbered(0, str(self.choice)), rows["at_s"].to_numpy(), kbps, steps=True)]
             if str(flow) in self.seen_bps:
                 ends, seen = np.array([0.0, self.end_s]), self.seen_bps[str(flow)] / 1000
-                lines.append(Line(Look.numbered(1, "last in the capture"), ends, np.array([seen, seen])))
+                lines.append(Line(Style.numbered(1, "last in the capture"), ends, np.array([seen, seen])))
             axes.append(Axes(str(flow), list(lines)))
         x = Axis("Time (s)", 0.0, self.end_s)
         y = Axis.from_zero("Rate (kbit/s)", largest([mark.y for one in axes for mark in one.marks]))
@@ -74,7 +74,7 @@ class ArrivalReplay:
         )
 
 
-def replay_capture(path: Path, choice: Choice, bounds: RateBounds) -> ArrivalReplay:
+def replay_capture(path: Path, choice: ControlChoice, bounds: RateBounds) -> ArrivalReplay:
     """Feeds the RTP packets of every flow of a capture to an estimator of its own.
 
     A packet that the capture has twice, entering and leaving, counts where it leaves: at its receiver.

@@ -15,9 +15,9 @@ from rtclab.importers.logs.event_log import EventLog, read_event_log
 from rtclab.importers.logs.text import read_log
 from rtclab.native_tables import table_in_seconds
 from rtclab.replays.agreement import AGREE, Agreement, agreement, first_divergence
-from rtclab.replays.settings import Choice, RateBounds
+from rtclab.replays.settings import ControlChoice, RateBounds
 from rtclab.replays.sockets import socket_times
-from rtclab.report.drawing import DOTTED, Axes, Axis, Line, Look, largest
+from rtclab.report.drawing import DOTTED, Axes, Axis, Line, Style, largest
 from rtclab.report.plot import Plot
 from rtclab.report.plot_kinds import Steps
 
@@ -39,7 +39,7 @@ class LogReplay:
     """
 
     log: Path
-    choice: Choice
+    choice: ControlChoice
     bounds: RateBounds
     target: pl.DataFrame
     values: pl.DataFrame
@@ -105,12 +105,12 @@ class LogReplay:
     def plot(self) -> Plot:
         """Both targets and the browser's delay-based estimate over time."""
         lines = [
-            _line(Look.numbered(0, "browser"), self._browsers, self.end_s),
-            _line(Look.numbered(1, str(self.choice)), self._own, self.end_s),
+            _line(Style.numbered(0, "browser"), self._browsers, self.end_s),
+            _line(Style.numbered(1, str(self.choice)), self._own, self.end_s),
         ]
         delay_based = self._of_browser("delay_based_bps")
         if delay_based.at_s.size:
-            look = Look("browser, delay-based", Look.numbered(2, "").colour, DOTTED)
+            look = Style("browser, delay-based", Style.numbered(2, "").colour, DOTTED)
             lines.append(_line(look, delay_based, self.end_s))
         x = Axis("Time (s)", 0.0, self.end_s)
         y = Axis.from_zero("Rate (kbit/s)", largest([line.y for line in lines[:2]]))
@@ -139,7 +139,7 @@ class LogReplay:
         return Steps(name, rows["at_s"].to_numpy(), rows["value"].to_numpy())
 
 
-def replay_event_log(path: Path, choice: Choice, bounds: RateBounds) -> LogReplay:
+def replay_event_log(path: Path, choice: ControlChoice, bounds: RateBounds) -> LogReplay:
     """Feeds the packets and feedback of an event log to a control.
 
     A control that estimates at the receiver gets the arrivals that the feedback reports, in its receiving
@@ -191,7 +191,7 @@ def _last(rows: pl.DataFrame, at_s: float) -> dict[str, float]:
     return dict(known.select("name", "value").iter_rows())
 
 
-def _line(look: Look, steps: Steps, end_s: float) -> Line:
+def _line(look: Style, steps: Steps, end_s: float) -> Line:
     """A line of steps in kbit/s, thinned to the points that a page can show."""
     every = max(1, steps.at_s.size // _PLOTTED)
     at_s, values = steps.at_s[::every], steps.values[::every]

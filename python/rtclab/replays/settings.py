@@ -37,7 +37,7 @@ class RateBounds:
 
 
 @dataclass(frozen=True)
-class Choice:
+class ControlChoice:
     """A congestion control and its options; ``own`` is known for a control of the user's own."""
 
     name: str
@@ -45,7 +45,7 @@ class Choice:
     own: OwnControl | None = None
 
     @classmethod
-    def parse(cls, text: str) -> Choice:
+    def parse(cls, text: str) -> ControlChoice:
         """The control in ``NAME`` or ``NAME,OPTION=VALUE,…``.
 
         Raises:

@@ -21,8 +21,8 @@ from rtclab.report.drawing import (
     Dots,
     Drawing,
     Line,
-    Look,
     Mark,
+    Style,
     largest,
 )
 from rtclab.report.flow_lines import main_of
@@ -40,7 +40,7 @@ from rtclab.report.plot_kinds import (
     over_time,
     per_repeat,
 )
-from rtclab.report.plots import (
+from rtclab.report.run_plots import (
     COMPARISON_PLOTS,
     RUN_PLOTS,
     comparison_plot,
@@ -50,7 +50,7 @@ from rtclab.report.plots import (
 )
 from rtclab.report.runs import comparison_verdicts, write_comparison, write_report
 from rtclab.report.sweep_plots import sweep_plot
-from rtclab.report.sweeps import Chosen, sweep_plots, write_sweep_report
+from rtclab.report.sweeps import SweepView, sweep_plots, write_sweep_report
 from rtclab.report.words import flow_in_words, janus_caution, number
 from rtclab.report.words import machine as machine_in_words
 
@@ -71,18 +71,18 @@ __all__ = [
     "Axis",
     "Band",
     "Bars",
-    "Chosen",
     "Columns",
     "Curve",
     "Distribution",
     "Dots",
     "Drawing",
     "Line",
-    "Look",
     "Mark",
     "Panel",
     "Plot",
     "Points",
+    "Style",
+    "SweepView",
     "as_svg",
     "band",
     "bars",

@@ -14,7 +14,7 @@ from rtclab.metrics.series import NO_SAMPLES, SECOND_NS, Array, Samples
 from rtclab.monitoring import Tables
 from rtclab.report import plot_kinds
 from rtclab.report.bands import band, points_per_line, thinned
-from rtclab.report.drawing import Look
+from rtclab.report.drawing import Style
 from rtclab.report.page import write_plot_page
 from rtclab.report.plot import Plot
 from rtclab.report.plot_kinds import Curve, Distribution, Panel
@@ -54,12 +54,12 @@ def rates(seen: Tables) -> Plot:
         .then(pl.lit(""))
         .otherwise(pl.format(", {} at {}", "direction", "interface"))
     )
-    looks: dict[str, Look] = {}  # a stream has the same look in all panels
+    looks: dict[str, Style] = {}  # a stream has the same look in all panels
     panels = []
     for way, streams in _largest(ways, "way", "packets"):
         curves = []
         for row in streams:
-            look = looks.setdefault(_name(row), Look.numbered(len(looks), _name(row)))
+            look = looks.setdefault(_name(row), Style.numbered(len(looks), _name(row)))
             rate = _stream_rate(seen["seconds"], row["stream"], begin_ns, end_ns)
             curves.append(_curve(look, rate, len(streams)))
         panels.append(Panel(way, curves))
@@ -81,7 +81,7 @@ def rates_at_both(compared: Tables) -> Plot:
         packets = compared["packets"].filter(pl.col("stream") == row["stream"])
         points = zip(("near the sender", "near the receiver"), ("sent_ns", "delivered_ns"), strict=True)
         curves = [
-            _curve(Look.numbered(index, point), _packet_rate(packets, column, ends_ns[column]), 2)
+            _curve(Style.numbered(index, point), _packet_rate(packets, column, ends_ns[column]), 2)
             for index, (point, column) in enumerate(points)
         ]
         panels.append(Panel(_name(row), curves))
@@ -103,7 +103,7 @@ def delays(compared: Tables) -> list[Plot]:
     (clock,) = compared["clock"].to_dicts()
     seen, corrected = [], []
     for index, row in enumerate(streams.iter_rows(named=True)):
-        look = Look.numbered(index, _name(row))
+        look = Style.numbered(index, _name(row))
         bins = compared["delay_histogram"].filter(pl.col("stream") == row["stream"]).sort("one_way_delay_ms")
         if not bins.is_empty():
             seen.append(_distribution(look, bins))
@@ -143,7 +143,7 @@ def _corrected_bins(packets: pl.DataFrame, direction: str, clock: Mapping[str, A
     )
 
 
-def _distribution(look: Look, bins: pl.DataFrame) -> Distribution:
+def _distribution(look: Style, bins: pl.DataFrame) -> Distribution:
     lower_ms, packets = bins["one_way_delay_ms"].to_numpy(), bins["packets"].cast(pl.Float64).to_numpy()
     delay_ms, share = cdf_of_bins(lower_ms, packets)
     points = points_per_line(MOST_CURVES)
@@ -168,7 +168,7 @@ def _name(stream: dict[str, object]) -> str:
     return f"{stream['kind'] or 'unknown'} {stream['ssrc']:#010x}"
 
 
-def _curve(look: Look, rate: Samples, lines: int) -> Curve:
+def _curve(look: Style, rate: Samples, lines: int) -> Curve:
     return Curve(look, band([rate], points_per_line(lines)), filled=False)
 
 

@@ -40,7 +40,7 @@ ROOM_ABOVE = 1.05
 
 
 @dataclass(frozen=True)
-class Look:
+class Style:
     """How a flow, a run or anything else with a label is drawn in every plot."""
 
     label: str
@@ -53,7 +53,7 @@ class Look:
         object.__setattr__(self, "label", visible(self.label))
 
     @classmethod
-    def numbered(cls, index: int, label: str) -> Look:
+    def numbered(cls, index: int, label: str) -> Style:
         """The look with this index; colours, dashes and markers repeat."""
         colour, marker = COLOURS[index % len(COLOURS)], MARKERS[index % len(MARKERS)]
         return cls(label, colour, DASHES[index % len(DASHES)], marker)
@@ -129,7 +129,7 @@ class Line:
     With ``steps``, each value holds until the next point. With ``marked``, some points carry a marker.
     """
 
-    look: Look
+    look: Style
     x: Array
     y: Array
     range: Range | None = None
@@ -141,7 +141,7 @@ class Line:
 class Dots:
     """Markers with error bars from ``low`` to ``high``; all arrays of shape (points,)."""
 
-    look: Look
+    look: Style
     x: Array
     y: Array
     low: Array
@@ -155,7 +155,7 @@ class Dots:
 class Columns:
     """Vertical bars from zero with error bars from ``low`` to ``high``; of shape (bars,), NaN for no bar."""
 
-    look: Look
+    look: Style
     x: Array
     width: float
     y: Array
@@ -172,7 +172,7 @@ class Cells:
     colour. ``unit`` is the unit of the values, and ``texts`` are written into the squares.
     """
 
-    look: Look
+    look: Style
     x: Array
     y: Array
     values: Array
@@ -244,12 +244,12 @@ def largest(values: Sequence[Array]) -> float:
     return max((float(array.max()) for array in known if array.size), default=0.0)
 
 
-def shared_labels(plot: Drawing) -> dict[str, Look]:
+def shared_labels(plot: Drawing) -> dict[str, Style]:
     """The labels that marks of several colours share, with the look of the first of these marks.
 
     The mark of a value that belongs to a line has the line's colour, but all of them have one label.
     """
-    looks: dict[str, list[Look]] = {}
+    looks: dict[str, list[Style]] = {}
     for mark in plot.marks:
         looks.setdefault(mark.look.label, []).append(mark.look)
     return {label: of[0] for label, of in looks.items() if len({look.colour for look in of}) > 1}

@@ -11,7 +11,7 @@ from rtclab.metrics import METRICS, delay, media_flows, rate
 from rtclab.metrics.series import Samples
 from rtclab.metrics.statistics import summarise
 from rtclab.report.bands import Band, band, points_per_line, thinned
-from rtclab.report.drawing import Look
+from rtclab.report.drawing import Style
 from rtclab.report.plot_kinds import Curve, Distribution, Points, Steps
 from rtclab.trace import NS_PER_S, FlowInfo, Run, Trace
 
@@ -24,7 +24,7 @@ class FlowLine:
 
     run: Run
     flow: str
-    look: Look
+    look: Style
     points: int
 
     @property
@@ -65,7 +65,7 @@ def main_of(flows: Mapping[str, FlowInfo], people: Collection[str]) -> list[str]
     return main or names
 
 
-def lines_of(flows: Sequence[tuple[Run, str, Look]]) -> list[FlowLine]:
+def lines_of(flows: Sequence[tuple[Run, str, Style]]) -> list[FlowLine]:
     """The lines of one plot, which share its maximum number of points."""
     points = points_per_line(len(flows))
     return [FlowLine(run, flow, look, points) for run, flow, look in flows]

@@ -19,9 +19,9 @@ from rtclab.report.drawing import (
     Columns,
     Dots,
     Line,
-    Look,
     Mark,
     Range,
+    Style,
     largest,
 )
 from rtclab.report.plot import Plot
@@ -36,7 +36,7 @@ GROUP_WIDTH = 0.76
 class Curve:
     """A line over time and, if ``filled``, the range around it."""
 
-    look: Look
+    look: Style
     band: Band
     filled: bool
 
@@ -94,7 +94,7 @@ def over_time(
 
 def _axes_over_time(panel: Panel, end_s: float, range_label: str) -> Axes:
     marks: list[Mark] = [_line(curve, range_label) for curve in panel.curves]
-    marks += [Line(Look(label, INK, DOTTED), band.at_s, band.mean) for label, band in panel.guides]
+    marks += [Line(Style(label, INK, DOTTED), band.at_s, band.mean) for label, band in panel.guides]
     if panel.limit is None:
         return Axes(panel.title, marks)
     note = _off_scale(panel.limit, panel.curves)
@@ -122,7 +122,7 @@ def _off_scale(limit: Steps, curves: Sequence[Curve]) -> str:
 
 def _limit(limit: Steps, end_s: float) -> Line:
     at_s = np.append(limit.at_s, max(end_s, limit.at_s[-1]))
-    return Line(Look(limit.label, INK, DASHED), at_s, np.append(limit.values, limit.values[-1]), steps=True)
+    return Line(Style(limit.label, INK, DASHED), at_s, np.append(limit.values, limit.values[-1]), steps=True)
 
 
 @dataclass(frozen=True)
@@ -132,7 +132,7 @@ class Distribution:
     Both arrays have shape (points,).
     """
 
-    look: Look
+    look: Style
     values: Array
     share: Array
 
@@ -155,7 +155,7 @@ def distributions(
 class Points:
     """One value per repeat with its standard deviation, and the summary over repeats."""
 
-    look: Look
+    look: Style
     values: Sequence[float]
     deviations: Sequence[float]
     summary: Summary
@@ -209,7 +209,7 @@ def _points(points: Points, shift: float, repeats: int) -> list[Dots]:
 class Bars:
     """One value per group (NaN for none), and half the length of each error bar, if there are any."""
 
-    look: Look
+    look: Style
     values: Sequence[float]
     errors: Sequence[float] = ()
 

@@ -21,7 +21,7 @@ from rtclab.report import imported, words
 from rtclab.report.differences import scenario_differences
 from rtclab.report.flow_lines import main_flows
 from rtclab.report.page import write_page
-from rtclab.report.plots import comparison_plots, run_plots
+from rtclab.report.run_plots import comparison_plots, run_plots
 from rtclab.report.verdict import findings, verdict
 from rtclab.report.words import flow_in_words
 from rtclab.trace import Run, window_in_words

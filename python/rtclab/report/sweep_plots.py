@@ -17,7 +17,7 @@ from rtclab.experiment.summary import Averaged, marginal_of
 from rtclab.metrics import METRICS, Metric
 from rtclab.metrics.series import Array
 from rtclab.phrases import names_in_words
-from rtclab.report.drawing import Axes, Axis, Cells, Dots, Line, Look, Mark, Range, largest
+from rtclab.report.drawing import Axes, Axis, Cells, Dots, Line, Mark, Range, Style, largest
 from rtclab.report.plot import Plot
 from rtclab.report.words import flow_in_words, number
 
@@ -218,7 +218,7 @@ def _lines(
     for title, rows in parts.items():
         marks: list[Mark] = []
         for index, text in enumerate(texts):
-            look = Look.numbered(index, metric.label if second is None else f"{second.name} = {text}")
+            look = Style.numbered(index, metric.label if second is None else f"{second.name} = {text}")
             line = rows if second is None else rows.filter(rows[second.name] == text)
             shift = (index - (len(texts) - 1) / 2) * GROUP_WIDTH / len(texts)
             marks.append(_line(look, along, line) if first.numbers else _dots(look, along, line, shift))
@@ -240,7 +240,7 @@ def _lines(
     )
 
 
-def _line(look: Look, along: _Ticks, rows: pl.DataFrame) -> Line:
+def _line(look: Style, along: _Ticks, rows: pl.DataFrame) -> Line:
     """The line through the means, with a gap where a value of the field has none."""
     columns = []
     index = rows[along.field.name].to_physical().to_numpy()
@@ -252,7 +252,7 @@ def _line(look: Look, along: _Ticks, rows: pl.DataFrame) -> Line:
     return Line(look, np.sort(along.at), mean, Range(INTERVAL, low, high), marked=True)
 
 
-def _dots(look: Look, along: _Ticks, rows: pl.DataFrame, shift: float) -> Dots:
+def _dots(look: Style, along: _Ticks, rows: pl.DataFrame, shift: float) -> Dots:
     return Dots(look, along.of_rows(rows) + shift, rows["mean"].to_numpy(), *_interval(rows))
 
 
@@ -261,7 +261,7 @@ def _heat_map(metric: Metric, first: Field, second: Field, parts: dict[str, pl.D
     means = np.concatenate([rows["mean"].to_numpy() for rows in parts.values()])
     between = float(means.min()), float(means.max())
     scale = f"{number(between[0])} (light) to {number(between[1])} (dark) {metric.unit}".strip()
-    look = Look.numbered(0, metric.label)
+    look = Style.numbered(0, metric.label)
     written = first.count * second.count <= MAX_PRINTED_CELLS
     axes = []
     for title, rows in parts.items():

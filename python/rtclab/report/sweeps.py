@@ -57,7 +57,7 @@ class Swept(Protocol):
 
 
 @dataclass(frozen=True)
-class Chosen:
+class SweepView:
     """What the report of a sweep shows: metrics, the fields of axis and lines, flows, averaged fields."""
 
     metrics: Sequence[str] = ()
@@ -81,7 +81,7 @@ class PointLine:
     repeats: str = ""
 
 
-def write_sweep_report(results: Swept, summary: pl.DataFrame, chosen: Chosen | None = None) -> Path:
+def write_sweep_report(results: Swept, summary: pl.DataFrame, chosen: SweepView | None = None) -> Path:
     """Writes ``report.html`` into the directory of the results of several conditions; returns its path.
 
     The page of some of the conditions says which, and has a name of its own.
@@ -89,7 +89,7 @@ def write_sweep_report(results: Swept, summary: pl.DataFrame, chosen: Chosen | N
     Raises:
         DiskFull: no disk space is left.
     """
-    chosen = chosen or Chosen()
+    chosen = chosen or SweepView()
     essential, metrics = _essential(_of_flows(results, summary, chosen), chosen)
     lines = _lines(essential, [field.name for field in results.varied], metrics)
     failures = results.failures()
@@ -113,7 +113,7 @@ def write_sweep_report(results: Swept, summary: pl.DataFrame, chosen: Chosen | N
     )
 
 
-def sweep_plots(results: Swept, summary: pl.DataFrame, chosen: Chosen) -> list[Plot]:
+def sweep_plots(results: Swept, summary: pl.DataFrame, chosen: SweepView) -> list[Plot]:
     """The plots of the chosen or the essential metrics, in the order of the report."""
     names = [metric.name for metric in _essential(summary, chosen)[1]]
     rows = _of_flows(results, results.metrics(metrics=names), chosen)
@@ -124,19 +124,19 @@ def sweep_plots(results: Swept, summary: pl.DataFrame, chosen: Chosen) -> list[P
     ]
 
 
-def _of_flows(results: Swept, rows: pl.DataFrame, chosen: Chosen) -> pl.DataFrame:
+def _of_flows(results: Swept, rows: pl.DataFrame, chosen: SweepView) -> pl.DataFrame:
     """The rows of the chosen flows, or of all flows that do not carry feedback alone."""
     return results.without_feedback(rows) if chosen.flow is None else results.rows_of_flows(rows, chosen.flow)
 
 
-def _essential(summary: pl.DataFrame, chosen: Chosen) -> tuple[pl.DataFrame, list[Metric]]:
+def _essential(summary: pl.DataFrame, chosen: SweepView) -> tuple[pl.DataFrame, list[Metric]]:
     """The rows of the summary and the metrics that the report shows."""
     names = chosen.metrics or essentials(summary.drop_nulls("mean")["metric"].unique())
     rows = summary.filter(pl.col("metric").is_in(names) & (pl.col("flow") != ""))
     return rows, [METRICS[metric] for metric in names if metric in rows["metric"]]
 
 
-def _plots(results: Swept, metric: str, rows: pl.DataFrame, chosen: Chosen) -> list[Plot]:
+def _plots(results: Swept, metric: str, rows: pl.DataFrame, chosen: SweepView) -> list[Plot]:
     """The plots of a metric. With more fields than a plot can show, its values are averaged over some."""
     fields = [field for field in results.varied if field.count > 1] or results.varied[:1]
     if rows.is_empty():

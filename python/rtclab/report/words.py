@@ -14,7 +14,7 @@ from rtclab.metrics import media_flows
 from rtclab.phrases import decimals, field_trials, names_in_words, path_in_words, value_in_words
 from rtclab.scenario.ignored import LIVE, SIM, ignored_fields
 from rtclab.scenario.rate_traces import doubts
-from rtclab.trace import NS_PER_MS, Machine, Run, Trace, Used
+from rtclab.trace import NS_PER_MS, Machine, ModesInUse, Run, Trace
 
 MISSING = "–"
 LOGGED_BY = {"SCReAM": {"ref_window_bytes"}, "goog-cc": {"delay_based_bps", "loss_ratio"}}
@@ -330,7 +330,7 @@ def _without_directories(control: str) -> str:
     return re.sub(r"(?:(?<=:)|^)[^:]*/", "", control)
 
 
-def _difference(scenario: Mapping[str, Any], sender: str, used: Used) -> str:
+def _difference(scenario: Mapping[str, Any], sender: str, used: ModesInUse) -> str:
     """What a sender's flow used in place of what the scenario asks for; empty if there is no difference."""
     about = scenario.get("participants", {}).get(sender)
     if about is None or about.get("page"):

@@ -17,11 +17,11 @@ from rtclab.trace.manifest import (
     FlowInfo,
     Lateness,
     Machine,
+    ModesInUse,
     NotConnected,
     Repeat,
     Status,
     TraceManifest,
-    Used,
 )
 from rtclab.trace.run import Run
 from rtclab.trace.schema import NULLABLE, SCHEMAS
@@ -52,6 +52,7 @@ __all__ = [
     "FlowInfo",
     "Lateness",
     "Machine",
+    "ModesInUse",
     "NotConnected",
     "OpenWindow",
     "Repeat",
@@ -59,7 +60,6 @@ __all__ = [
     "Status",
     "Trace",
     "TraceManifest",
-    "Used",
     "Window",
     "closed",
     "delay_histogram_table",

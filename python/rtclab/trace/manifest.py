@@ -116,7 +116,7 @@ class NotConnected(_Entry):
         return f"{self.a} and {self.b} did not connect within {self.within_ns / NS_PER_S:.0f} s"
 
 
-class Used(_Entry):
+class ModesInUse(_Entry):
     """What a flow of a live call really used, as seen on the wire and in its sender's event log."""
 
     control: str | None = None
@@ -236,7 +236,7 @@ class TraceManifest(_Entry):
     """Version of the browser in live calls."""
     field_trials: dict[str, str] = {}
     """By participant, the field trials that the browser was started with in live calls."""
-    used: dict[str, Used] = {}
+    used: dict[str, ModesInUse] = {}
     """By flow, the congestion control, feedback and ECN that live calls really used."""
     lateness: Lateness | None = None
     """How late the emulator was in live calls."""

@@ -19,7 +19,7 @@ from rtclab_papers.reproduce.measures import WINDOW_S
 from rtclab_papers.reproduce.paper import Paper
 from rtclab_papers.reproduce.published_cells import OVERALL, UNUSABLE, Cell
 from rtclab_papers.reproduce.then_and_now.row_values import COMPARED, Need
-from rtclab_papers.reproduce.then_and_now.translate import Today, as_today
+from rtclab_papers.reproduce.then_and_now.translate import Translated, as_today
 from rtclab_papers.reproduce.trends import Quantity
 
 ONE_WAY = "One-way delay (ms)"
@@ -160,7 +160,7 @@ class Plan:
         return list(dict.fromkeys(name for section in self.sections for name in section.scenarios))
 
     @cached_property
-    def today(self) -> Mapping[str, Today]:
+    def today(self) -> Mapping[str, Translated]:
         """Each scenario with Chromium of 2026."""
         return {
             name: as_today(Scenario.load(name), self.duration_of(name), self.conditions.boxes.get(name))

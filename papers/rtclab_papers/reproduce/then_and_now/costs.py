@@ -8,7 +8,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from rtclab.report import Axes, Axis, Drawing, Line, Look, number
+from rtclab.report import Axes, Axis, Drawing, Line, Style, number
 from rtclab.scenario import Scenario
 from rtclab_papers.campaigns import Record
 from rtclab_papers.markdown import table
@@ -96,7 +96,10 @@ def drawing(numbers: CampaignNumbers, name: str) -> Drawing | None:
         return None
     marks = [
         Line(
-            Look.numbered(index, words), values, 100 * np.arange(1, values.size + 1) / values.size, steps=True
+            Style.numbered(index, words),
+            values,
+            100 * np.arange(1, values.size + 1) / values.size,
+            steps=True,
         )
         for index, (words, values) in enumerate(known.items())
     ]

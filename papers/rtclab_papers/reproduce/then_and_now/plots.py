@@ -8,17 +8,17 @@ from math import isnan, nan
 import numpy as np
 
 from rtclab.metrics import Array
-from rtclab.report import COLOURS, QUIET, Axes, Axis, Columns, Drawing, Look, largest
+from rtclab.report import COLOURS, QUIET, Axes, Axis, Columns, Drawing, Style, largest
 from rtclab_papers.reproduce.then_and_now.campaigns import LIVE, SIM, THEN
 from rtclab_papers.reproduce.then_and_now.conditions import PublishedNumber, Section
 from rtclab_papers.reproduce.then_and_now.numbers import CampaignNumbers
 
 PUBLISHED = "published"
 LOOKS = {
-    PUBLISHED: Look("published", QUIET),
-    THEN: Look("simulated, control of its time", COLOURS[4]),
-    SIM: Look("simulated, 2026", COLOURS[0]),
-    LIVE: Look("live, 2026", COLOURS[1]),
+    PUBLISHED: Style("published", QUIET),
+    THEN: Style("simulated, control of its time", COLOURS[4]),
+    SIM: Style("simulated, 2026", COLOURS[0]),
+    LIVE: Style("live, 2026", COLOURS[1]),
 }
 """How each source is drawn, in the order of the bars."""
 WIDTH = 0.2

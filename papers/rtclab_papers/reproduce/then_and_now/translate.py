@@ -44,7 +44,7 @@ FRAME_RATE = 30
 
 
 @dataclass(frozen=True)
-class Today:
+class Translated:
     """A scenario of a paper as Chromium of 2026 runs it, and the changes as text."""
 
     scenario: Scenario
@@ -53,7 +53,7 @@ class Today:
 
 def as_today(
     scenario: Scenario, duration: str | None = None, largest: tuple[int, int] | None = None
-) -> Today:
+) -> Translated:
     """The scenario with Chromium of 2026 in place of the software and devices of its time.
 
     The network stays as it is, with the effects of its testbed. Where two cores could not encode all streams,
@@ -76,7 +76,7 @@ def as_today(
         _shorten(scenario, data, Duration.parse(duration), changes)
     today = Scenario.read(data, scenario.name)
     today = _within_limit(today, largest, changes)
-    return Today(today, tuple(dict.fromkeys(changes)))
+    return Translated(today, tuple(dict.fromkeys(changes)))
 
 
 def _owners(data: dict[str, Any]) -> list[dict[str, Any]]:

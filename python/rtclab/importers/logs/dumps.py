@@ -20,8 +20,8 @@ from rtclab.importers.logs.getstats_rows import (
 )
 from rtclab.importers.logs.local_times import (
     WHOLE_SECOND_MS,
+    DumpedCall,
     LocalClock,
-    ToldCall,
     local_clock,
     utc_ms,
 )
@@ -151,12 +151,12 @@ class _Connection:
         self._clock: LocalClock | str = ""
 
     @property
-    def told(self) -> ToldCall:
+    def told(self) -> DumpedCall:
         """The events whose times are text, and the times of the statistics."""
         values = [str(series.get("values")) for series in self._stats.values()]
         longest = max((numbers.count(",") for numbers in values if '"' not in numbers), default=0)
         texts = [text for update in self._updates if (text := _local_text(update)) is not None]
-        return ToldCall(texts, self._span_ms, longest + 1 < KEPT_SAMPLES)
+        return DumpedCall(texts, self._span_ms, longest + 1 < KEPT_SAMPLES)
 
     def add_events(self, clock: LocalClock | str) -> None:
         """Adds the events; ``clock`` says how local times are read, or why they cannot be."""

@@ -37,7 +37,7 @@ _HOURS = {unicodedata.normalize("NFKC", word): hours for hours, words in _WORDS.
 """By the letters of a text, what they add to a 12-hour clock; None where the hour is of 24."""
 
 
-class ToldCall(NamedTuple):
+class DumpedCall(NamedTuple):
     """What a dump says about the times of a call.
 
     Attributes:
@@ -84,7 +84,7 @@ def utc_ms(text: str) -> float | None:
         return None
 
 
-def local_clock(calls: Sequence[ToldCall]) -> LocalClock | str:
+def local_clock(calls: Sequence[DumpedCall]) -> LocalClock | str:
     """The order and time zone in which all calls of a dump fit their statistics, or why there is none."""
     texts = [text for call in calls for text in call.texts]
     possible = {order: sum(_local_ms(text, order) is not None for text in texts) for order in ORDERS}
@@ -109,7 +109,7 @@ def local_clock(calls: Sequence[ToldCall]) -> LocalClock | str:
     return f"{how} the times of the statistics"
 
 
-def _fits(clock: LocalClock, calls: Sequence[ToldCall]) -> bool:
+def _fits(clock: LocalClock, calls: Sequence[DumpedCall]) -> bool:
     """Whether all events are in the time of the statistics; false if there is nothing to compare."""
     compared = list(_compared(clock, calls))
     return bool(compared) and all(
@@ -118,14 +118,14 @@ def _fits(clock: LocalClock, calls: Sequence[ToldCall]) -> bool:
     )
 
 
-def _is_near(clock: LocalClock, calls: Sequence[ToldCall]) -> bool:
+def _is_near(clock: LocalClock, calls: Sequence[DumpedCall]) -> bool:
     """Whether the first event of each call with whole statistics is near their begin; false without any."""
     apart = [abs(at_ms[0] - span_ms[0]) for at_ms, span_ms, whole in _compared(clock, calls) if whole]
     return bool(apart) and max(apart) <= NEAR_MS
 
 
 def _compared(
-    clock: LocalClock, calls: Sequence[ToldCall]
+    clock: LocalClock, calls: Sequence[DumpedCall]
 ) -> Iterator[tuple[list[float], tuple[float, float], bool]]:
     """Of calls that have both, the times of events and of the statistics, and whether these are whole."""
     for call in calls:

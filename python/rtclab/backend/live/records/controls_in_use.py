@@ -7,7 +7,7 @@ from collections.abc import Mapping
 import polars as pl
 
 from rtclab.monitoring import Tables
-from rtclab.trace import FlowInfo, Used
+from rtclab.trace import FlowInfo, ModesInUse
 
 FEEDBACK = {"CCFB": "rfc8888", "TWCC": "transport-wide", "REMB": "remb", "AFB": "remb"}
 """By the monitor's name of a type of RTCP, the kind of feedback.
@@ -47,7 +47,7 @@ def controls_in_use(
     packets: pl.DataFrame,
     feedback: Mapping[str, set[str]],
     controller: pl.DataFrame,
-) -> dict[str, Used]:
+) -> dict[str, ModesInUse]:
     """What each flow used, of those that sent RTP.
 
     Args:
@@ -65,7 +65,7 @@ def controls_in_use(
         for flow, names in controller.group_by("flow").agg(pl.col("name").unique()).iter_rows()
     }
     return {
-        flow: Used(
+        flow: ModesInUse(
             control=next((of for of, name in LOGGED.items() if name in logged.get(flow, ())), None),
             feedback=tuple(sorted(feedback.get(flow, ()))),
             ecn=codepoints[flow],

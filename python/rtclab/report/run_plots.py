@@ -19,7 +19,7 @@ from rtclab.metrics import media, rate, wire
 from rtclab.phrases import names_in_words
 from rtclab.report import plot_kinds
 from rtclab.report.bands import Band
-from rtclab.report.drawing import COLOURS, Dots, Line, Look
+from rtclab.report.drawing import COLOURS, Dots, Line, Style
 from rtclab.report.flow_lines import (
     FlowLine,
     Series,
@@ -164,7 +164,7 @@ def _panels(run: Run, flows: Sequence[str]) -> Panels:
     return [list(islice(lines, len(of_one))) for of_one in shown]
 
 
-def looks_of(flows: Sequence[str], known: Mapping[str, FlowInfo]) -> dict[str, Look]:
+def looks_of(flows: Sequence[str], known: Mapping[str, FlowInfo]) -> dict[str, Style]:
     """How flows of a run are drawn: a colour for each, or with many flows a colour for each sender.
 
     Args:
@@ -173,7 +173,7 @@ def looks_of(flows: Sequence[str], known: Mapping[str, FlowInfo]) -> dict[str, L
     """
     few = len(flows) <= MOST_PANELS
     labels = {flow: flow_in_words(flow) if few else _of_sender(flow, known[flow]) for flow in flows}
-    looks = {label: Look.numbered(i, label) for i, label in enumerate(dict.fromkeys(labels.values()))}
+    looks = {label: Style.numbered(i, label) for i, label in enumerate(dict.fromkeys(labels.values()))}
     return {flow: looks[label] for flow, label in labels.items()}
 
 
@@ -190,7 +190,7 @@ def _by_receiver(panels: Panels) -> bool:
 def _panels_of_runs(runs: Mapping[str, Run], flows: Sequence[str]) -> Panels:
     """The lines of compared runs: a panel per flow with a line per run."""
     looks = [
-        replace(Look.numbered(index, label), colour=COLOURS[(FIRST_COLOUR_OF_RUNS + index) % len(COLOURS)])
+        replace(Style.numbered(index, label), colour=COLOURS[(FIRST_COLOUR_OF_RUNS + index) % len(COLOURS)])
         for index, label in enumerate(runs)
     ]
     looked = list(zip(runs.values(), looks, strict=True))
