@@ -53,14 +53,14 @@ def _far(pairs: list[MeasurePair], numbers: CampaignNumbers) -> str:
     far = sorted((pair for pair in pairs if abs(pair.error) > FAR), key=lambda pair: -abs(pair.error))
     if not far:
         return "No error is above 30 %."
-    causes = {(cause.scenario, cause.measure): cause.text for cause in numbers.plan.conditions.causes}
+    causes = numbers.plan.conditions.causes
     rows = []
     for pair in far:
         unit = MEASURES[pair.measure].label.rpartition("(")[2].rstrip(")")
         values = (f"{number(pair.simulated)} {unit}", f"{number(pair.live)} {unit}")
         delays = (2 * numbers.of_repeats(ONE_WAY_DELAY, pair.scenario, one) for one in (SIM, LIVE))
         network = f"{' and '.join(map(number, delays))} ms"
-        cause = causes.get((pair.scenario, pair.measure), "not known")
+        cause = causes.get(pair.measure, {}).get(pair.scenario, "not known")
         what = (f"`{pair.scenario}`", NAMES[pair.measure])
         rows.append([*what, *values, _percent(pair.error), network, cause])
     heads = ["above 30 %", "quantity", "simulated", "live", "error", "twice the one-way delay", "cause"]
