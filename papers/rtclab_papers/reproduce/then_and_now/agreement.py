@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from math import isnan
 from statistics import median
 
@@ -72,36 +72,20 @@ def _shares(numbers: CampaignNumbers) -> Iterator[str]:
     today = {name: one.scenario for name, one in numbers.plan.today.items()}
     several = [name for name, one in today.items() if len(one.calls) > 1]
     with_tcp = [name for name, one in today.items() if one.traffic]
-    within = f"Differences within {FAIRNESS_BOUND:g}"
-    yield from _differences(numbers, "Jain's index", FAIRNESS, several, within, lambda _: FAIRNESS_BOUND)
-    within = f"Differences within {100 * SHARE_BOUND:g} % of the live share"
-    yield from _differences(
-        numbers, "TCP's share (%)", TCP_SHARE, with_tcp, within, lambda live: SHARE_BOUND * live
-    )
-
-
-def _differences(
-    numbers: CampaignNumbers,
-    title: str,
-    metric: str,
-    names: list[str],
-    within: str,
-    bound: Callable[[float], float],
-) -> Iterator[str]:
-    """A table of a metric, simulated and live, and how many differences are within a bound."""
-    known: list[tuple[str, float, float]] = []
-    for name in names:
-        simulated, live = (numbers.of_repeats(metric, name, one) for one in (SIM, LIVE))
-        if not isnan(simulated + live):
-            known.append((name, simulated, live))
-    if known:
-        rows = [
-            [f"`{name}`", *map(number, (simulated, live, simulated - live))]
-            for name, simulated, live in known
-        ]
-        yield table([title, "simulated", "live", "difference"], rows)
-        close = sum(abs(simulated - live) <= bound(live) for _, simulated, live in known)
-        yield f"{within}: {close} of {len(known)}."
+    within_share = f"{100 * SHARE_BOUND:g} % of the live share"
+    for title, metric, names, within, bound, is_share in (
+        ("Jain's index", FAIRNESS, several, f"{FAIRNESS_BOUND:g}", FAIRNESS_BOUND, False),
+        ("TCP's share (%)", TCP_SHARE, with_tcp, within_share, SHARE_BOUND, True),
+    ):
+        rows, close = [], 0
+        for name in names:
+            simulated, live = (numbers.of_repeats(metric, name, one) for one in (SIM, LIVE))
+            if not isnan(simulated + live):
+                rows.append([f"`{name}`", *map(number, (simulated, live, simulated - live))])
+                close += abs(simulated - live) <= bound * (live if is_share else 1)
+        if rows:
+            yield table([title, "simulated", "live", "difference"], rows)
+            yield f"Differences within {within}: {close} of {len(rows)}."
 
 
 def _percent(ratio: float) -> str:
