@@ -15,16 +15,15 @@ from rich.table import Table
 from rtclab.cli.tables import (
     Heading,
     columns_that_fit,
-    count,
     fits,
     new_table,
-    number,
     part,
     print_table,
     right,
     whole,
 )
 from rtclab.monitoring import Tables
+from rtclab.phrases import count, number
 from rtclab.terminal import below
 from rtclab.trace import NS_PER_S
 

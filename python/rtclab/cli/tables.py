@@ -16,7 +16,15 @@ from rich.cells import cell_len
 from rich.console import Console, RenderableType
 from rich.table import Table
 
-from rtclab.phrases import MOST_REPEATS, decimals, field_trials, names_in_words, path_in_words, tests_in_words
+from rtclab.phrases import (
+    MOST_REPEATS,
+    count,
+    field_trials,
+    names_in_words,
+    number,
+    path_in_words,
+    tests_in_words,
+)
 from rtclab.terminal import visible
 
 if TYPE_CHECKING:
@@ -578,13 +586,6 @@ def show_checks(checks: Sequence[MachineCheck]) -> None:
     print_table(table)
 
 
-def number(value: float | None) -> str:
-    """Formats a number with three or four digits and no exponent; None becomes empty."""
-    if value is None:
-        return ""
-    return f"{value:.{decimals(value)}f}" if value else "0"
-
-
 def _with_interval(value: float | None, low: float | None, high: float | None) -> str:
     return number(value) if low is None else f"{number(value)} [{number(low)}, {number(high)}]"
 
@@ -729,11 +730,6 @@ def _needed_width(table: Table) -> int:
         column.min_width = max((cell_len(piece) for text in texts for piece in split(text)), default=0)
     console = Console(width=WIDTH_WITHOUT_TERMINAL)
     return console.measure(table).minimum
-
-
-def count(number_of: int, what: str) -> str:
-    """A number and its noun, in the plural unless it is one: ``1 repeat``, ``2 repeats``."""
-    return f"{number_of} {what}" if number_of == 1 else f"{number_of} {what}s"
 
 
 class _Output(Console):

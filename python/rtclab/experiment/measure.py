@@ -23,10 +23,8 @@ NOT_MEASURED = "not measured: "
 """Begin of the note of a finished repeat that could not be measured; the reason follows."""
 MEASURED: dict[str, pl.DataType] = {
     "repeat": pl.Int64(),
-    "metric": pl.String(),
-    "flow": pl.String(),
-    "value": pl.Float64(),
-    "deviation": pl.Float64(),
+    **dict.fromkeys(("metric", "flow"), pl.String()),
+    **dict.fromkeys(("value", "deviation"), pl.Float64()),
 }
 
 

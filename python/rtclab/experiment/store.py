@@ -463,10 +463,8 @@ class Store:
 NUMBERS = pl.Schema(
     {
         "outcome": pl.Int64(),
-        "metric": pl.Int32(),
-        "flow": pl.Int32(),
-        "value": pl.Float64(),
-        "deviation": pl.Float64(),
+        **dict.fromkeys(("metric", "flow"), pl.Int32()),
+        **dict.fromkeys(("value", "deviation"), pl.Float64()),
     }
 )
 
