@@ -9,7 +9,7 @@ from pathlib import Path
 from rtclab.errors import BadInput
 from rtclab.importers.captures import read_captures
 from rtclab.importers.imported import Imported, Names, two_names
-from rtclab.importers.logs import open_logs
+from rtclab.importers.logs import open_log
 from rtclab.importers.logs.text import CAPTURES, GZIP
 
 HEAD_BYTES = 4096
@@ -54,7 +54,7 @@ def read_files(
         raise BadInput(f"sdp: session descriptions are for captures, and {logs[0]} is a log")
     if corrected:
         raise BadInput(f"corrected: only clocks of two captures are corrected, and {logs[0]} is a log")
-    return open_logs(logs, None if names is None else two_names(names))
+    return open_log(*logs, names=None if names is None else two_names(names))
 
 
 def is_capture(file: Path) -> bool:
