@@ -437,12 +437,9 @@ def list_runs(out: str | Path = RUNS) -> pl.DataFrame:
         row: dict[str, object] = {"name": name_below(path, Path(out)), "bytes": bytes_of(path)}
         try:
             store = Store(path)
-            about, conditions = store.about, len(store.conditions)
-            row |= {"backend": about.backend, "created": about.created, "conditions": conditions}
-            row |= {
-                "finished": store.statuses().get("finished", 0),
-                "planned": store.planned,
-            }
+            row |= {"backend": store.about.backend, "created": store.about.created}
+            row["conditions"] = len(store.conditions)
+            row |= {"finished": store.statuses().get("finished", 0), "planned": store.planned}
         except RtclabError as error:
             row["problem"] = error.message
         rows.append(row)

@@ -921,13 +921,10 @@ class Results:
             for run, number in zip(self.runs, self._table["number"], strict=True)
         )
 
-    @property
-    def _headline(self) -> str:
-        return self.name if self.window is None else f"{self.name} {window_in_words(self.window)}"
-
     def _repr_html_(self) -> str:
         fields = self.fields or ["condition"] if len(self) > 1 else []
-        heading = f"{self._headline}: {self.finished} of {self.planned} repeats finished"
+        part = "" if self.window is None else f" {window_in_words(self.window)}"
+        heading = f"{self.name}{part}: {self.finished} of {self.planned} repeats finished"
         columns = ("metric", "flow", "mean", "ci95_low", "ci95_high", "unit")
         rows = self.without_feedback(self.overview()) if fields else self.overview()
         rows = rows.select(*fields, *columns).head(MOST_ROWS)

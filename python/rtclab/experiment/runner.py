@@ -30,7 +30,7 @@ from rtclab.experiment.work import Item, run_task, tasks_of
 from rtclab.own_controls import digest_of, files_read
 from rtclab.processes import cores
 from rtclab.scenario import Scenario
-from rtclab.trace import MANIFEST, Repeat, Trace, watch_file, write_text
+from rtclab.trace import MANIFEST, Repeat, Trace, only_writer, watch_file, write_text
 
 Order = Literal["plain", "shuffled", "paired"]
 """Condition by condition, shuffled, or the first repeat of every condition before the second."""
@@ -107,7 +107,7 @@ def run(
     """
     wanted = store.plans if wanted is None else wanted
     check_trusted(store.conditions, live=backend.name != SIM, measure=store.about.measure)
-    with store.only_writer():
+    with only_writer(store.path):
         for told in forget_changed(store, wanted):
             tell(store, told)
         items = _ordered(unfinished(store, backend, wanted, renew=execution.renew), execution.order)
