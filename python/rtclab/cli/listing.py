@@ -39,15 +39,11 @@ def list_scenarios(folders: Sequence[str], *, controls: bool, as_csv: bool, as_j
     if tables.print_rows(scenarios.drop("folder"), as_csv=as_csv, as_json=as_json):
         return
     shown = scenarios if folders else scenarios.filter(~pl.col("folder").is_in(papers()))
-    _print(_examples_first(shown))
+    # Scenarios without a folder, then the examples, then the other folders in their order.
+    rank = pl.when(folder="").then(0).when(folder=EXAMPLES).then(1).otherwise(2)
+    _print(shown.sort(rank, maintain_order=True))
     if not folders and papers():
         _count_papers(scenarios)
-
-
-def _examples_first(scenarios: pl.DataFrame) -> pl.DataFrame:
-    """Scenarios without a folder, then the examples, then the other folders in their order."""
-    rank = pl.when(folder="").then(0).when(folder=EXAMPLES).then(1).otherwise(2)
-    return scenarios.sort(rank, maintain_order=True)
 
 
 def _print(scenarios: pl.DataFrame) -> None:

@@ -245,7 +245,9 @@ def show_summary(
     every = all_metrics or bool(metrics)
     rows = made.rows_of_flows(chosen(measured, metrics), flows, metrics)
     known = rows["flow"].unique(maintain_order=True).to_list()
-    for sentence in _without_value(made, rows, metrics):
+    in_window = made.window is not None
+    needy = [name for name in ESSENTIAL if METRICS[name].needs_packets(in_window=in_window)]
+    for sentence in made.without_value(metrics or needy, rows):
         print(f"{made.name}: {sentence}", file=sys.stderr)
     if rows["mean"].is_null().all():
         return
@@ -263,13 +265,6 @@ def show_summary(
         from rtclab.report.runs import run_verdict
 
         tables.print_text(run_verdict(made.run, measured))
-
-
-def _without_value(made: Results, rows: pl.DataFrame, metrics: Sequence[str]) -> list[str]:
-    """Which of the wanted metrics have no value, and why; by default of the most important ones."""
-    in_window = made.window is not None
-    needy = [name for name in ESSENTIAL if METRICS[name].needs_packets(in_window=in_window)]
-    return made.without_value(metrics or needy, rows)
 
 
 def chosen(rows: pl.DataFrame, metrics: Sequence[str]) -> pl.DataFrame:

@@ -283,7 +283,9 @@ def _show_flow_by_flow(
     _print_columns_that_fit(table, metrics)
     if len(shown) < len(flows):
         more = _more([flow for flow in flows if flow not in shown])
-        print(f"and {more}; the worst are shown; --flow '{_example(shown)}' chooses, --all has all")
+        receivers = [flow.rpartition("->")[2] for flow in shown]
+        example = f"*->{max(receivers, key=receivers.count)}"  # those of the receiver that most of them have
+        print(f"and {more}; the worst are shown; --flow '{example}' chooses, --all has all")
 
 
 def _with_the_worst(
@@ -310,12 +312,6 @@ def _with_the_worst(
             scores[flow] += flow not in known and flow.rpartition("->")[2] in receivers
     chosen = sorted(flows, key=scores.__getitem__, reverse=True)[:most]
     return [flow for flow in flows if flow in chosen]
-
-
-def _example(flows: Sequence[str]) -> str:
-    """A pattern of flows, such as ``*->erin``: all to the receiver that most of these flows have."""
-    receivers = [flow.rpartition("->")[2] for flow in flows]
-    return f"*->{max(receivers, key=receivers.count)}"
 
 
 def show_metrics(measured: pl.DataFrame) -> None:
@@ -473,9 +469,11 @@ def _comparison(compared: pl.DataFrame, names: Sequence[str], *, intervals: bool
     headings = (*whole("metric", "flow", *condition), *right(*names), *differences, *whole("unit"))
     table = new_table(*headings, tight=not intervals)
     previous = ""
-    for (metric, flow, of), of_runs in _by_metric(compared).group_by(
-        "metric", "flow", "condition", maintain_order=True
-    ):
+    # All conditions of a metric and flow one after another.
+    places = compared.select("metric", "flow").unique(maintain_order=True).with_row_index("place")
+    placed = compared.join(places, on=["metric", "flow"], maintain_order="left")
+    rows = placed.sort("place", maintain_order=True)
+    for (metric, flow, of), of_runs in rows.group_by("metric", "flow", "condition", maintain_order=True):
         cells = of_runs.to_dicts()
         means = [cell["new"] for cell in cells]
         first = next((cell for cell in cells if cell["base"] is not None), cells[0])
@@ -495,14 +493,6 @@ def _comparison(compared: pl.DataFrame, names: Sequence[str], *, intervals: bool
         table.add_row("" if metric == previous else str(metric), *keys, *texts, cells[0]["unit"])
         previous = str(metric)
     return table
-
-
-def _by_metric(compared: pl.DataFrame) -> pl.DataFrame:
-    """The rows with all conditions of a metric and flow one after another."""
-    places = compared.select("metric", "flow").unique(maintain_order=True).with_row_index("place")
-    return compared.join(places, on=["metric", "flow"], maintain_order="left").sort(
-        "place", maintain_order=True
-    )
 
 
 def _figure(row: Mapping[str, Any], mean: str, low: str, high: str, intervals: bool) -> str:
@@ -567,14 +557,9 @@ def show_definitions(metrics: pl.DataFrame) -> None:
 
 def print_text(text: str, *, indent: int = 0, hanging: int = 0) -> None:
     """Prints running text, wrapped at the terminal's width; ``hanging`` indents further lines more."""
-    width = min(terminal_width(), WIDTH_OF_TEXT)
+    width = min(_console().width, WIDTH_OF_TEXT)
     first, others = " " * indent, " " * (indent + hanging)
     print(textwrap.fill(text, width, initial_indent=first, subsequent_indent=others))
-
-
-def terminal_width() -> int:
-    """Columns of the terminal; for files and pipes, enough that a row of a table is one line."""
-    return _console().width
 
 
 def show_checks(checks: Sequence[MachineCheck]) -> None:

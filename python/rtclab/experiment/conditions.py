@@ -73,15 +73,7 @@ def digest_of(
 
 @dataclass(frozen=True)
 class Settings:
-    """What holds for one condition alone.
-
-    Attributes:
-        repeats: the numbers of its repeats; None for as many as the experiment has.
-        measures: names of what is measured; None for the experiment's metrics.
-        traces: number of repeats, from the first on, whose traces are kept; None as the experiment says.
-        draws: fields that have another value in every repeat.
-        fields: values of fields of the user's own, by name.
-    """
+    """What holds for one condition alone, as in :class:`Condition`; None as the experiment says."""
 
     repeats: tuple[int, ...] | None = None
     measures: tuple[str, ...] | None = None

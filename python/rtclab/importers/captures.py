@@ -41,11 +41,8 @@ def read_captures(
     Args:
         sender: the capture nearer to the sender, or the only one.
         receiver: the capture nearer to the receiver.
-        names: names by address, or by address and port; or two names, of the sender and of the receiver of
-            the first RTP packet. With two captures, that is the first packet from the first capture to the
-            second. Other participants are named after addresses and ports.
-        sdp: text of session descriptions, for the codecs.
-        corrected: subtract the estimated difference of the clocks of two captures.
+        names, sdp, corrected: as in :func:`rtclab.import_files`. Participants without a name are named after
+            addresses and ports.
 
     Raises:
         BadInput: a capture cannot be read.

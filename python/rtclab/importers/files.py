@@ -27,9 +27,7 @@ def read_files(
     Args:
         files: the capture or log; or the capture near the sender and the capture near the receiver; or the
             two event logs.
-        names: names of the two ends, see :func:`rtclab.import_files`; for captures also names by address.
-        sdp: text of session descriptions, for captures.
-        corrected: subtract the estimated difference of the clocks of two captures.
+        names, sdp, corrected: as in :func:`rtclab.import_files`.
 
     Raises:
         BadInput: a file cannot be read or is of no known format, the files are of different kinds, or an
