@@ -193,16 +193,8 @@ def show_comparison(compared: Tables) -> None:
 def compared_table(streams: pl.DataFrame) -> Table:
     """The streams with packets and rates at both points, and the losses between them."""
     headings = (
-        "packets A",
-        "packets B",
-        "kbit/s A",
-        "sd",
-        "kbit/s B",
-        "sd",
-        "matched",
-        "lost",
-        "added",
-        "outside",
+        *("packets A", "packets B", "kbit/s A", "sd", "kbit/s B", "sd", "matched", "lost", "added"),
+        *("outside",),
     )
     table = new_table(
         *whole("stream", "", "SSRC", "PT", "kind"),

@@ -51,20 +51,9 @@ MUCH = 1.5
 """Flows differ much in a metric if one value is this many times another."""
 METRICS_SIDE_BY_SIDE = 6
 FIRST_TO_KEEP = (
-    "receiving_rate",
-    "stats_receiving_rate",
-    "stats_sending_rate",
-    "freeze_duration",
-    "packet_loss",
-    "unseen_loss",
-    "rtt",
-    "queuing_delay_p95",
-    "delay_variation_p95",
-    "utilisation",
-    "frame_rate",
-    "setup_time",
-    "freeze_count",
-    "frame_height",
+    *("receiving_rate", "stats_receiving_rate", "stats_sending_rate", "freeze_duration", "packet_loss"),
+    *("unseen_loss", "rtt", "queuing_delay_p95", "delay_variation_p95", "utilisation", "frame_rate"),
+    *("setup_time", "freeze_count", "frame_height"),
 )
 """Where there is no room for all metrics of a table, the last of these are left out first."""
 MOST_NAMES = 5

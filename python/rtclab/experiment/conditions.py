@@ -38,17 +38,8 @@ NOT_VARIED = {
     "seed": "repeats differ in their seeds, which all conditions share; use --repeats",
 }
 RESERVED = (
-    "condition",
-    "number",
-    "label",
-    "digest",
-    "repeat",
-    "seed",
-    "status",
-    "reason",
-    "metric",
-    "flow",
-    "value",
+    *("condition", "number", "label", "digest", "repeat", "seed", "status", "reason", "metric", "flow"),
+    *("value",),
 )
 """Names that fields of the user's own cannot have, because tables of results have such columns."""
 UNRELATED = {"name", "title", "source", "repeats"}
