@@ -819,9 +819,11 @@ def delete(
     Asks first on a terminal; elsewhere --yes is needed. A directory without results, and a run that is being
     written, are refused, and then nothing is deleted.
     """
-    from rtclab.cli.keeping import delete_runs
+    from rtclab.cli.keeping import ask
+    from rtclab.lab import delete
 
-    delete_runs(names, out, yes=yes)
+    for path in delete(*names, out=out, confirm=None if yes else ask):
+        print(f"deleted {path}")
 
 
 @app.command(

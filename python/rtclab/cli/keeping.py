@@ -14,7 +14,7 @@ from rich.filesize import decimal
 from rtclab.cli import tables
 from rtclab.errors import BadInput
 from rtclab.experiment import Results, Store
-from rtclab.lab import bytes_of, delete, show
+from rtclab.lab import bytes_of, show
 from rtclab.phrases import count, names_in_words
 from rtclab.trace import window_in_words
 
@@ -115,17 +115,12 @@ def _repeats(results: Results, store: Store) -> str:
     return f"{results.planned} planned: {', '.join([*ended, *([f'{missing} not run'] if missing else [])])}"
 
 
-def delete_runs(names: Sequence[str], out: Path, *, yes: bool) -> None:
-    """Deletes directories of results, all or none of them.
+def ask(paths: Sequence[Path]) -> None:
+    """Asks whether to delete directories of results.
 
     Raises:
-        BadInput: a name does not belong to results, another process writes there, or nobody can be asked.
+        BadInput: nobody can be asked.
     """
-    for path in delete(*names, out=out, confirm=None if yes else _ask):
-        print(f"deleted {path}")
-
-
-def _ask(paths: Sequence[Path]) -> None:
     what = [f"{path} ({decimal(bytes_of(path))})" for path in paths]
     if not sys.stdin.isatty():
         raise BadInput(f"delete: {', '.join(what)}: nobody can be asked without a terminal", hint="add --yes")

@@ -32,8 +32,6 @@ EXIT_FAILED = 1
 EXIT_INTERRUPTED = 130
 MAX_THREADS = 4
 """Maximum number of threads. More jobs run in processes, because threads would wait for Python's GIL."""
-MAX_ROWS = 60
-"""Maximum number of printed rows of a sweep."""
 
 
 def changes_of(changes: Sequence[str] | None, control: str | None) -> list[Change]:
@@ -259,7 +257,7 @@ def show_summary(
     else:
         of_metrics = rows if every else essential(rows)
         keys = list(by) or made.fields or ["condition"]
-        tables.show_points(of_metrics, made.window, keys, MAX_ROWS, all_metrics=every)
+        tables.show_points(of_metrics, made.window, keys, all_metrics=every)
     tables.tell_feedback([flow for flow in known if flow not in set(rows["flow"])])
     if made.drawn_over_time and not metrics:
         from rtclab.report.runs import run_verdict

@@ -46,6 +46,8 @@ ALL_EQUAL = "all equal"
 
 MOST_ROWS = 12
 """Maximum number of rows printed without `--all`."""
+MOST_POINTS = 60
+"""Maximum number of rows of a sweep."""
 FLOWS_SIDE_BY_SIDE = 3
 MUCH = 1.5
 """Flows differ much in a metric if one value is this many times another."""
@@ -82,9 +84,12 @@ def show_scenario(scenario: Scenario) -> None:
     participants = new_table(*whole("participant"), "present", "video", "audio", "simulated control")
     for name in scenario.participants:
         video, audio = scenario.video_of(name), scenario.audio_of(name)
+        join_ns, leave_ns = scenario.presence_ns(name)
+        pause = scenario.participants[name].pause
+        pauses = "" if pause is None else f", pauses {pause.start} to {pause.end}"
         participants.add_row(
             name,
-            _presence_in_words(scenario, name),
+            f"{join_ns / 1e9:g} s to {leave_ns / 1e9:g} s{pauses}",
             _video_in_words(video) if video else "none",
             str(audio.bitrate) if audio else "none",
             scenario.congestion_control_of(name).name,
@@ -102,13 +107,6 @@ def show_scenario(scenario: Scenario) -> None:
     for flow in (*scenario.flows(), *scenario.traffic_flows()):
         flows.add_row(flow.name, ", ".join(flow.paths))
     print_table(flows)
-
-
-def _presence_in_words(scenario: Scenario, name: str) -> str:
-    """When a participant is there, and when it pauses."""
-    join_ns, leave_ns = scenario.presence_ns(name)
-    present, pause = f"{join_ns / 1e9:g} s to {leave_ns / 1e9:g} s", scenario.participants[name].pause
-    return present if pause is None else f"{present}, pauses {pause.start} to {pause.end}"
 
 
 def _own_in_words(scenario: Scenario) -> list[str]:
@@ -325,7 +323,6 @@ def show_points(
     summary: pl.DataFrame,
     window: OpenWindow | None,
     fields: Sequence[str],
-    most: int,
     *,
     all_metrics: bool,
 ) -> None:
@@ -335,7 +332,6 @@ def show_points(
         summary: the means.
         window: the time that they are of; None for all of it.
         fields: the columns that tell conditions apart: varied fields, or the label.
-        most: maximum number of rows.
         all_metrics: print as many metrics as there is room for.
     """
     from rtclab.trace import window_in_words
@@ -356,12 +352,12 @@ def show_points(
     headings = right(*(f"{metric} ({units[metric]})" if units[metric] else metric for metric in metrics))
     keys = whole(*fields) if fields == ["condition"] else right(*fields)
     table = new_table(*keys, *whole("flow"), *right(*(["repeats"] if fewer else [])), *headings)
-    for key, means in list(lines.items())[:most]:
+    for key, means in list(lines.items())[:MOST_POINTS]:
         cells = [str(counts[key])] if fewer else []
         table.add_row(*key, *cells, *(number(means.get(metric)) for metric in metrics))
     _print_columns_that_fit(table, metrics)
-    if len(lines) > most:
-        print(f"{count(len(lines) - most, 'more row')} not shown; --json prints all")
+    if len(lines) > MOST_POINTS:
+        print(f"{count(len(lines) - MOST_POINTS, 'more row')} not shown; --json prints all")
 
 
 def show_comparison(comparison: Comparison, compared: pl.DataFrame, shown: pl.DataFrame) -> None:

@@ -239,10 +239,11 @@ class Store:
         """Records how many repeats each condition should have."""
         if repeats == self.about.repeats:
             return
-        self.about = replace(self.about, repeats=repeats)
+        about = replace(self.about, repeats=repeats)
         with self._writing() as database:
-            known = json.dumps(self.about.as_json())
-            database.execute("UPDATE about SET value = ? WHERE key = 'about'", [known])
+            text = json.dumps(about.as_json())
+            database.execute("UPDATE about SET value = ? WHERE key = 'about'", [text])
+        self.about = about
 
     def extend(self, conditions: Listed) -> None:
         """Adds conditions. One whose label is known replaces the scenario; earlier outcomes are kept."""

@@ -154,7 +154,7 @@ def in_words(notes: Iterable[Mapping[str, Any]]) -> tuple[str, ...]:
 
 
 class CaptureInfo(_Entry):
-    """The captures from which a trace was made. The tables of the monitor are in docs/monitor.md."""
+    """The captures from which a trace was made."""
 
     files: tuple[str, ...]
     """Names of the captures."""

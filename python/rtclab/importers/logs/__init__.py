@@ -16,20 +16,20 @@ from rtclab.importers.logs.text import LogBytes, read_log
 __all__ = ["open_log"]
 
 
-def open_log(path: Path, other: Path | None = None, names: Names | None = None) -> Imported:
+def open_log(*paths: Path, names: Names | None = None) -> Imported:
     """Reads a log, whose format is recognised by its content, or the event logs of both ends of a connection.
 
     Args:
-        path: the log.
-        other: the event log of the other end.
+        paths: the log, or the two event logs.
         names: for event logs, the participant that wrote the first log, and the other end.
 
     Raises:
         BadInput: a file cannot be read, or is of no known format. The message names the file and the place.
             If it is of another known kind, the message names the kind. Or the logs are not of one connection.
     """
-    if other is not None:
-        return trace_of([read_event_log(path), read_event_log(other)], names)
+    if len(paths) > 1:
+        return trace_of([read_event_log(path) for path in paths], names)
+    (path,) = paths
     log = read_log(path)
     if log.content.startswith(FIRST_BYTES) and not _is_text(log):
         return trace_of([read_event_log(path, log)], names)

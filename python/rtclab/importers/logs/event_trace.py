@@ -66,12 +66,14 @@ def trace_of(logs: Sequence[EventLog], names: Names | None = None) -> Imported:
 
     Args:
         logs: the log of one end, or of both.
-        names: the participant that wrote the first log, and the other end.
+        names: the participant that wrote the first log, and the other end; by default those in the file name
+            of a live call's log, and for other logs ``page`` and ``remote``.
 
     Raises:
         BadInput: the logs have no packet, are not of one connection, or their times are far apart.
     """
-    own, peer = names or _names_of(logs[0])
+    named = _OUR_NAME.search(logs[0].path.name)
+    own, peer = names or ((named["own"], named["peer"]) if named else (PAGE, REMOTE))
     ends = [_End(logs[0], own, peer), *(_End(log, peer, own) for log in logs[1:])]
     notes = [f"{end.log.path.name}: {note}" for end in ends for note in end.log.notes]
     packets = _two_ways(ends, notes) if len(ends) > 1 else _one_way(ends[0], notes)
@@ -115,12 +117,6 @@ def trace_of(logs: Sequence[EventLog], names: Names | None = None) -> Imported:
         capture=about,
     )
     return Imported(tables, manifest)
-
-
-def _names_of(log: EventLog) -> Names:
-    """The participants in the file name of a live call's log; for other logs ``page`` and ``remote``."""
-    found = _OUR_NAME.search(log.path.name)
-    return (found["own"], found["peer"]) if found else (PAGE, REMOTE)
 
 
 def _one_way(end: _End, notes: list[str]) -> pl.DataFrame:
