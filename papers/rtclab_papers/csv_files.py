@@ -11,6 +11,13 @@ import polars as pl
 from rtclab.errors import BadInput
 from rtclab.trace import write_text
 
+TYPES = {"text": pl.String(), "int": pl.Int64(), "real": pl.Float64(), "flag": pl.Boolean()}
+
+
+def schema_of(columns: str) -> pl.Schema:
+    """The schema of columns with their types, such as ``name text, tries int``; see ``TYPES``."""
+    return pl.Schema({name: TYPES[kind] for name, kind in map(str.split, columns.split(","))})
+
 
 def beside(file: Path, what: str) -> Path:
     """The file ``NAME-WHAT.csv`` beside ``NAME.csv``."""

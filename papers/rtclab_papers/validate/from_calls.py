@@ -27,7 +27,7 @@ from rtclab.estimate import CallOfTwo, Estimate, call_of, estimate, read_call
 from rtclab.metrics import METRICS, prediction_interval
 from rtclab.scenario import GilbertElliott, Ratio
 from rtclab.trace import NS_PER_MS, NS_PER_S, CaptureInfo, write_text
-from rtclab_papers.csv_files import read_table
+from rtclab_papers.csv_files import read_table, schema_of
 from rtclab_papers.markdown import table
 from rtclab_papers.validate.conditions import draw
 
@@ -63,24 +63,11 @@ SIMULATED_FROM = (CAPTURES, SENDER_LOG, SENDER_STATS)
 COMPARED = {"rate": "receiving_rate", "freezes": "freeze_count_w3c"}
 BOUNDS = {"capacity_error_percent": 10.0, "delay_error_ms": 5.0, "loss_error_points": 1.0}
 """By error, the bound within which the page counts it as small."""
-SCHEMA = pl.Schema(
-    {
-        "seed": pl.Int64(),
-        "group": pl.String(),
-        "source": pl.String(),
-        "path": pl.String(),
-        "capacity_grade": pl.String(),
-        "capacity_error_percent": pl.Float64(),
-        "capacity_in_interval": pl.Boolean(),
-        "delay_grade": pl.String(),
-        "delay_error_ms": pl.Float64(),
-        "loss_error_points": pl.Float64(),
-        "loss_setting_error_points": pl.Float64(),
-        "rate_inside": pl.Boolean(),
-        "rate_share": pl.Float64(),
-        "freezes_inside": pl.Boolean(),
-        "freezes_share": pl.Float64(),
-    }
+SCHEMA = schema_of(
+    "seed int, group text, source text, path text, capacity_grade text, capacity_error_percent real, "
+    "capacity_in_interval flag, delay_grade text, delay_error_ms real, loss_error_points real, "
+    "loss_setting_error_points real, rate_inside flag, rate_share real, freezes_inside flag, "
+    "freezes_share real"
 )
 Row = dict[str, Any]
 

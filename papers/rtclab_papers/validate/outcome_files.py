@@ -11,11 +11,9 @@ from math import isnan, nan
 from pathlib import Path
 from typing import Any
 
-import polars as pl
-
 from rtclab.errors import BadInput
 from rtclab.metrics import PredictionRange
-from rtclab_papers.csv_files import beside, read_table, rounded, write_table
+from rtclab_papers.csv_files import beside, read_table, rounded, schema_of, write_table
 from rtclab_papers.validate.conditions import CallCondition
 from rtclab_papers.validate.outcomes import (
     COMPARED,
@@ -28,50 +26,17 @@ from rtclab_papers.validate.outcomes import (
     Simulated,
 )
 
-CONDITIONS = pl.Schema(
-    {
-        "name": pl.String(),
-        "group": pl.String(),
-        "condition": pl.String(),
-        "measured": pl.String(),
-        "schema": pl.Int64(),
-        "tries": pl.Int64(),
-        "disturbed": pl.String(),
-        "live_calls": pl.Int64(),
-        "live_connected": pl.Int64(),
-        "simulated_calls": pl.Int64(),
-        "simulated_connected": pl.Int64(),
-    }
+CONDITIONS = schema_of(
+    "name text, group text, condition text, measured text, schema int, tries int, disturbed text, "
+    "live_calls int, live_connected int, simulated_calls int, simulated_connected int"
 )
-VALUES = pl.Schema(
-    {
-        "name": pl.String(),
-        "metric": pl.String(),
-        "flow": pl.String(),
-        "live": pl.Float64(),
-        "simulated": pl.Float64(),
-        "low": pl.Float64(),
-        "high": pl.Float64(),
-        "known": pl.Int64(),
-    }
+VALUES = schema_of(
+    "name text, metric text, flow text, live real, simulated real, low real, high real, known int"
 )
-CHANCE = pl.Schema(
-    {
-        "group": pl.String(),
-        "metric": pl.String(),
-        "error": pl.Float64(),
-        "low": pl.Float64(),
-        "high": pl.Float64(),
-    }
-)
+CHANCE = schema_of("group text, metric text, error real, low real, high real")
 DIGITS, CHANCE_DIGITS = 6, 4
 """Significant digits of values, and of errors by chance, in the files."""
 Row = tuple[Any, ...]
-
-
-def values_file(file: Path) -> Path:
-    """The file of the values beside the file of the conditions."""
-    return beside(file, "values")
 
 
 def names_in(file: Path) -> list[str]:
@@ -85,10 +50,11 @@ def read_outcomes(file: Path, conditions: Iterable[CallCondition]) -> dict[str, 
     Raises:
         BadInput: the file or the one of its values has other columns, or the latter is missing.
     """
-    if file.is_file() and not values_file(file).is_file():
-        raise BadInput(f"{values_file(file)}: no such file")
+    of_values = beside(file, "values")
+    if file.is_file() and not of_values.is_file():
+        raise BadInput(f"{of_values}: no such file")
     rows = {row["name"]: row for row in read_table(file, CONDITIONS).iter_rows(named=True)}
-    values = read_table(values_file(file), VALUES).rows_by_key("name", named=True)
+    values = read_table(of_values, VALUES).rows_by_key("name", named=True)
     known = [one for one in conditions if one.name in rows]
     return {one.name: _outcome(one, rows[one.name], values.get(one.name, [])) for one in known}
 
@@ -113,17 +79,14 @@ def _outcome(
         row["measured"] or "",
         row["schema"],
     )
-    if row["simulated_calls"] is None:
-        return ConditionOutcome(condition, calls)
-    return ConditionOutcome(
-        condition, calls, Simulated(row["simulated_calls"], row["simulated_connected"], simulated)
-    )
+    counts = (row["simulated_calls"] or 0, row["simulated_connected"] or 0)
+    return ConditionOutcome(condition, calls, Simulated(*counts, simulated))
 
 
 def write_outcomes(file: Path, outcomes: Sequence[ConditionOutcome]) -> None:
     """Writes outcomes into both files; rows of other conditions stay as they are, in their order."""
     for place, schema, rows_of in (
-        (values_file(file), VALUES, _value_rows),
+        (beside(file, "values"), VALUES, _value_rows),
         (file, CONDITIONS, _condition_rows),
     ):
         kept: dict[str, Iterable[Row]] = {}

@@ -9,7 +9,6 @@ from math import nan
 from warnings import catch_warnings, simplefilter
 
 import numpy as np
-import polars as pl
 
 from rtclab import Results
 from rtclab.metrics import METRICS, Metric, PredictionRange, prediction_range
@@ -229,38 +228,24 @@ def counted(outcomes: Sequence[ConditionOutcome]) -> list[ConditionOutcome]:
 def live_of(results: Results) -> Live:
     """The live side of a condition, with all metrics that live calls know, from the results of its calls."""
     names = {metric.name for metric in METRICS.values() if metric.scope != "run"}
-    values = {key: [*found.values()] for key, found in _by_repeat(results.metrics()).items()}
-    calls = len(results.repeats)
+    [side] = results.sides(totals_per_minute=False).values()
     connected = sum(not trace.manifest.not_connected for trace in results.traces)
-    return Live(calls, connected, {key: found for key, found in values.items() if key[0] in names})
+    values = {key: [*of.values()] for key, of in side.values.items() if key[0] in names}
+    return Live(len(side.run.repeats), connected, values)
 
 
 def simulated_of(results: Results) -> dict[str, Simulated]:
     """What was simulated of each condition, by its label."""
-    rows = results.metrics().partition_by("condition", as_dict=True)
     found = {}
-    for label, calls in results.outcomes().group_by("condition", maintain_order=True):
-        values = _by_repeat(rows[label]) if label in rows else {}
-        repeats = calls["repeat"].to_list()
-        found[str(label[0])] = Simulated(
-            len(repeats),
-            # Of a finished simulation, the note names the pairs that did not connect.
-            calls.filter(status="finished", note="").height,
-            {key: prediction_range([*of.values()]) for key, of in values.items()},
-            {
-                key: errors_by_chance(key[0], [of.get(repeat, nan) for repeat in repeats])
-                for key, of in values.items()
-            },
-        )
-    return found
-
-
-def _by_repeat(rows: pl.DataFrame) -> dict[Key, dict[int, float]]:
-    """The known values by metric and flow, and by repeat."""
-    found: dict[Key, dict[int, float]] = {}
-    known = rows.filter(pl.col("value").is_not_null())
-    for metric, flow, repeat, value in known.select("metric", "flow", "repeat", "value").iter_rows():
-        found.setdefault((metric, flow), {})[repeat] = value
+    for label, side in results.sides(totals_per_minute=False).items():
+        # Of a finished simulation, the note names the pairs that did not connect.
+        connected = sum(one.status == "finished" and not one.note for one in side.run.repeats)
+        values = {key: prediction_range([*of.values()]) for key, of in side.values.items()}
+        errors = {
+            key: errors_by_chance(key[0], [of.get(one.repeat, nan) for one in side.run.repeats])
+            for key, of in side.values.items()
+        }
+        found[label] = Simulated(len(side.run.repeats), connected, values, errors)
     return found
 
 

@@ -7,11 +7,9 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from math import nan
 from pathlib import Path
 
-import polars as pl
-
 from rtclab.arenas import random_calls
 from rtclab.metrics import METRICS
-from rtclab_papers.csv_files import beside, read_table
+from rtclab_papers.csv_files import beside, read_table, schema_of
 from rtclab_papers.markdown import bullets, table, write_page
 from rtclab_papers.validate import again, kinds, meetings, recorded
 from rtclab_papers.validate.conditions import GROUPS
@@ -54,7 +52,7 @@ SHOWN = (
     "tcp_throughput",
 )
 """The metrics whose errors are shown for each further condition, where one of them knows the metric."""
-REASONS = pl.Schema({"name": pl.String(), "reason": pl.String()})
+REASONS = schema_of("name text, reason text")
 """The columns of the reasons for the worst conditions, by the name of the condition."""
 WORST = 10
 FREEZES_APART = 1.0
