@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from rtclab.arenas import random_calls
 from rtclab.experiment import Condition
 from rtclab.metrics import METRICS, Difference, Summary, summarise, welch
 from rtclab.scenario import Scenario
@@ -24,13 +25,7 @@ TCP_START = "5 s"
 DELAY = "20 ms"
 FLOW = "alice->bob"
 """The direction that is looked at. The TCP connection has the same direction."""
-VIDEO = {
-    "width": 1280,
-    "height": 720,
-    "frame_rate": 30,
-    "camera": "steady",
-    "max_bitrate": "2500 kbit/s",
-}
+VIDEO = random_calls.camera(1280, 720)
 
 CONTROLS = {"goog-cc": "goog-cc", "scream": "SCReAM"}
 """The congestion controls of the call, and their names on the page."""

@@ -11,7 +11,7 @@ from typing import Any
 
 from rtclab.arenas import random_calls
 from rtclab.scenario import Scenario
-from rtclab_papers.validate.conditions import CallCondition
+from rtclab_papers.validate.conditions import CallCondition, words_of
 
 DURATION_S = 45
 SCREAM_SEEDS = range(1, 41)
@@ -75,19 +75,13 @@ def draw(seed: int) -> CallCondition:
         "seed": seed,
         "congestion_control": {"name": control},
         "participants": {"alice": {"link": {"up": alice}}, "bob": {"link": {"up": bob}}},
-        "video": {
-            "width": 1280 if wide else 640,
-            "height": 720 if wide else 480,
-            "frame_rate": 30,
-            "camera": "steady",
-            # The maximum of browsers at this size.
-            "max_bitrate": "2500 kbit/s" if wide else "1700 kbit/s",
-        },
+        "video": random_calls.camera(*((1280, 720) if wide else (640, 480))),
     }
     if source.random() < 0.5:
         data["audio"] = {"bitrate": "32 kbit/s"}
     scenario = Scenario.read(data, f"condition {seed}")
-    return CallCondition(f"marks-{seed:03d}", _words(control, alice, bob, data), scenario, _group(seed))
+    words = f"{control}; {words_of(scenario, alice, bob)}"
+    return CallCondition(data["name"], words, scenario, _group(seed))
 
 
 def _group(seed: int) -> str:
@@ -133,20 +127,3 @@ def _marking(aqm: str) -> dict[str, Any]:
             return {"aqm": aqm, "ecn": True}
         case _:
             return {"aqm": aqm}
-
-
-def _words(control: str, alice: dict[str, Any], bob: dict[str, Any], data: dict[str, Any]) -> str:
-    """The condition on one line."""
-    ups = [_uplink_words(one) for one in (alice, bob)]
-    network = f"both ways {ups[0]}" if ups[0] == ups[1] else f"alice {ups[0]}; bob {ups[1]}"
-    size = f"{data['video']['width']}x{data['video']['height']}"
-    return f"{control}; {network}; {size}{', audio' if 'audio' in data else ''}"
-
-
-def _uplink_words(up: dict[str, Any]) -> str:
-    capacity, queue = up["capacity"], up["queue"]
-    if isinstance(capacity, dict):
-        capacity = f"{capacity['steps'][0][1]} (step to {capacity['steps'][1][1]})"
-    kind = f"queue {queue}" if isinstance(queue, str) else queue["aqm"]
-    loss = [f"loss {up['loss']}"] if "loss" in up else []
-    return ", ".join([capacity, up["delay"], kind, *loss])

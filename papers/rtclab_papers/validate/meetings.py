@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+from rtclab.arenas import random_calls
 from rtclab.scenario import Scenario
 from rtclab_papers.validate.conditions import CallCondition
 
@@ -31,7 +32,7 @@ WORSE_LINK = {
     "down": {"capacity": "2500 kbit/s", "delay": "60 ms", "queue": "200 ms", "loss": "1 %"},
 }
 """Less up than one stream wants, and enough down for all that an SFU forwards."""
-VIDEO = {"width": 320, "height": 180, "frame_rate": 15, "camera": "steady", "max_bitrate": "600 kbit/s"}
+VIDEO = random_calls.camera(320, 180, 15)
 """The camera, with the maximum rate of browsers at this size.
 
 It is small because two cores encode twelve streams in a mesh of four. At 320x240 and 30 frames/s a frame took

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, get_args
 
+from rtclab.arenas import random_calls
 from rtclab.errors import BadInput
 from rtclab.scenario import BYTES_PER_OPPORTUNITY, Scenario, read_mahimahi
 from rtclab_papers.markdown import table
@@ -24,6 +25,8 @@ GROUP = "recorded"
 GROUPS = {GROUP: GROUP}
 """The group of these conditions, and its heading in tables."""
 
+Way = Literal["up", "down"]
+"""A direction of the phone's link."""
 DURATION_S = 45
 USED_MS = 60_000
 """The begin of a recording that is used; it repeats afterwards. It is longer than a call."""
@@ -31,15 +34,8 @@ DELAY_MS = 20
 """One-way delay of the cellular link, the usual ``mm-delay 20`` of experiments with Mahimahi."""
 QUEUE = "150 kB"
 """Queue of the cellular link in each direction: 100 full packets, 1.2 s at 1 Mbit/s."""
-OTHER_LINK = {
-    "up": {"capacity": "20 Mbit/s", "delay": "5 ms", "queue": "100 ms"},
-    "down": {"capacity": "20 Mbit/s", "delay": "5 ms", "queue": "100 ms"},
-}
+OTHER_LINK = {way: {"capacity": "20 Mbit/s", "delay": "5 ms", "queue": "100 ms"} for way in get_args(Way)}
 """The link of the other participant."""
-
-
-Way = Literal["up", "down"]
-"""A direction of the phone's link."""
 
 
 @dataclass(frozen=True)
@@ -206,18 +202,10 @@ def condition(network: Network, folder: Path | None) -> CallCondition:
         "source": f"github.com/{network.source.repository}",
         "duration": f"{DURATION_S} s",
         "participants": {
-            "alice": {
-                "link": {way: _path(network, way, folder) for way in get_args(Way)},
-            },
+            "alice": {"link": {way: _path(network, way, folder) for way in get_args(Way)}},
             "bob": {"link": OTHER_LINK},
         },
-        "video": {
-            "width": 640,
-            "height": 480,
-            "frame_rate": 30,
-            "camera": "steady",
-            "max_bitrate": "1700 kbit/s",
-        },
+        "video": random_calls.camera(640, 480),
         "audio": {"bitrate": "32 kbit/s"},
     }
     return CallCondition(name, network.words, Scenario.read(data, name), GROUP)
