@@ -25,11 +25,13 @@ from rtclab_papers.validate.scores import (
     CLOSE,
     COLUMNS,
     NO_CHANCES,
+    by_group,
     condition_table,
     errors_of,
     goal_words,
     median_of,
     metric_words,
+    pairs_of,
     percent,
     score_table,
     share,
@@ -74,9 +76,8 @@ def write_twin(page: Path, outcomes: Sequence[ConditionOutcome], rows: Path) -> 
             ``NAME-kinds.csv`` (kinds of calls), ``NAME-recorded.csv`` (recorded networks) and
             ``NAME-meetings.csv``.
     """
-    random = drawings(outcomes, GROUPS) if outcomes else []
-    again_drawings = again.drawings(beside(rows, "repeats"))
-    write_page(page, _page(page.stem, outcomes, rows), [*random, *again_drawings])
+    drawn = [*drawings(outcomes, GROUPS), *again.drawings(beside(rows, "repeats"))]
+    write_page(page, _page(page.stem, outcomes, rows), drawn)
 
 
 def _page(stem: str, outcomes: Sequence[ConditionOutcome], rows: Path) -> Iterator[str]:
@@ -182,7 +183,7 @@ def section(
 
 def plots(stem: str, outcomes: Sequence[ConditionOutcome]) -> Iterator[str]:
     """The section with the plots that ``twin_plots.drawings`` gives, whose names begin with ``stem``."""
-    known = {pair.metric for one in outcomes for pair in one.pairs}
+    known = {pair.metric for pair in pairs_of(outcomes)}
     if not known:
         return
     yield "## Simulated against live"
@@ -197,34 +198,31 @@ simulated value. On the line, both values are equal."""
 
 def _figures(outcomes: Sequence[ConditionOutcome]) -> Iterator[str]:
     yield "## More figures"
-    by_group = {name: [one for one in outcomes if one.condition.group == name] for name in GROUPS}
-    shown = {name: own for name, own in by_group.items() if own}
-    columns = [dict(figures(own)) for own in shown.values()]
-    rows = [[label, *(column[label] for column in columns)] for label in columns[0]]
-    yield table(["figure", *(GROUPS[name] for name in shown)], rows)
+    columns = {GROUPS[name]: dict(figures(own)) for name, own in by_group(outcomes, GROUPS).items()}
+    labels = next(iter(columns.values()))
+    rows = [[label, *(column[label] for column in columns.values())] for label in labels]
+    yield table(["figure", *columns], rows)
 
 
 def figures(outcomes: Sequence[ConditionOutcome]) -> Iterator[tuple[str, str]]:
     """The figures of a group besides the table: a label and a text each."""
-    pairs = [pair for one in outcomes for pair in one.pairs]
     yield "conditions", str(len(outcomes))
     yield "live calls measured", _measured(outcomes)
     for words, loses in (("without loss on the wire", False), ("with loss on the wire", True)):
-        names = {one.condition.name for one in outcomes if one.condition.loses is loses}
-        own = [pair for pair in pairs if pair.metric == "receiving_rate" and pair.condition in names]
-        apart = errors_of(own)
+        own = [one for one in outcomes if one.condition.loses is loses]
+        apart = errors_of(pairs_of(own, "receiving_rate"))
         within = percent(share([error <= CLOSE for error in apart]))
         yield (
             f"rate {words}, median error; within {100 * CLOSE:g} %",
             f"{percent(median_of(apart))}; {within}",
         )
-    heights = [same_step(pair) for pair in pairs if pair.metric == "frame_height"]
+    heights = [same_step(pair) for pair in pairs_of(outcomes, "frame_height")]
     yield "same step of resolution", percent(share(heights))
     for name, label, unit in (
         ("freeze_count_w3c", "freezes", ""),
         ("freeze_duration_w3c", "time frozen", " s"),
     ):
-        some = [pair for pair in pairs if pair.metric == name and pair.live > 0]
+        some = [pair for pair in pairs_of(outcomes, name) if pair.live > 0]
         apart = [abs(pair.expected.middle - pair.live) for pair in some]
         good = [
             difference <= max(FREEZES_APART, FREEZES_RATIO * pair.live)
@@ -289,8 +287,8 @@ def _worst(outcomes: Sequence[ConditionOutcome], reasons: dict[str, str]) -> Ite
     yield f"## The {WORST} largest errors of the rate"
     yield "The simulated value is the median, with the interval in brackets."
     words = {one.condition.name: one.condition.words for one in outcomes}
-    rates = [pair for one in outcomes for pair in one.pairs if pair.metric == "receiving_rate"]
-    worst = sorted((pair for pair in rates if pair.live > 0), key=lambda pair: -abs(pair.error))[:WORST]
+    rates = [pair for pair in pairs_of(outcomes, "receiving_rate") if pair.live > 0]
+    worst = sorted(rates, key=lambda pair: -abs(pair.error))[:WORST]
     rows = []
     for pair in worst:
         found, reason = pair.expected, reasons.get(pair.condition)

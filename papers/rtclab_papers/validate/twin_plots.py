@@ -10,7 +10,7 @@ import numpy as np
 from rtclab.metrics import METRICS, Array
 from rtclab.report import QUIET, Axes, Axis, Dots, Drawing, Line, Style
 from rtclab_papers.validate.outcomes import FIRST, ConditionOutcome, ValuePair
-from rtclab_papers.validate.scores import errors_of
+from rtclab_papers.validate.scores import errors_of, pairs_of
 
 SCATTERED = tuple(name for name in FIRST if not name.startswith("setup_") or name == "setup_time")
 """The metrics whose values are drawn one by one."""
@@ -49,12 +49,11 @@ def drawings(outcomes: Sequence[ConditionOutcome], groups: Mapping[str, str]) ->
 
     Groups without conditions, and metrics that no condition knows, are left out. Nothing is drawn of nothing.
     """
-    pairs = [pair for one in outcomes for pair in one.pairs]
+    pairs = pairs_of(outcomes)
     if not pairs:
         return []
     shown = {name: words for name, words in groups.items() if any(pair.group == name for pair in pairs)}
-    by_metric = {name: [pair for pair in pairs if pair.metric == name] for name in SCATTERED}
-    scatters = [_scatter(name, own, shown) for name, own in by_metric.items() if own]
+    scatters = [_scatter(name, own, shown) for name in SCATTERED if (own := pairs_of(outcomes, name))]
     return [*scatters, _distributions(pairs, shown)]
 
 
@@ -96,7 +95,7 @@ def _axis(label: str, pairs: Sequence[ValuePair], *, logarithmic: bool) -> Axis:
     """An axis with room for all live and simulated values; bars may end at its ends."""
     values = [value for pair in pairs for value in (pair.live, pair.expected.middle)]
     if not logarithmic:
-        return Axis(label, 0.0, 1.05 * max(values) or 1.0)
+        return Axis.from_zero(label, max(values))
     positive = [value for value in values if value > 0] or [1.0]
     begin, end = math.log10(min(positive)) - 0.1, math.log10(max(positive)) + 0.1
     places, names = ticks(begin, end)
