@@ -85,8 +85,8 @@ def run(file: Path, folder: Path, say: Callable[[str], None]) -> None:
         found = arena(CONTROLS, suite=suite, repeats=REPEATS, out=folder)
         tables.append(found.values.rows.with_columns(suite=pl.lit(suite)))
         pairs = found.pairs
-    _write(file, pl.concat(tables), SCHEMA)
-    _write(beside(file, "pairs"), pairs, PAIRS)
+    write_table(file, pl.concat(tables), SCHEMA, DIGITS)
+    write_table(beside(file, "pairs"), pairs, PAIRS, DIGITS)
 
 
 def run_live(file: Path, folder: Path, say: Callable[[str], None]) -> None:
@@ -96,12 +96,7 @@ def run_live(file: Path, folder: Path, say: Callable[[str], None]) -> None:
     say(f"access: {len(cases)} cases with {' and '.join(LIVE_CONTROLS)}, live")
     suite = ArenaSuite("access", whole.title, cases, pairings=False)
     found = arena(LIVE_CONTROLS, suite=suite, backend="live", repeats=1, out=folder)
-    _write(beside(file, "live"), found.values.rows.with_columns(suite=pl.lit("access")), SCHEMA)
-
-
-def _write(file: Path, rows: pl.DataFrame, schema: pl.Schema) -> None:
-    short = rows.select(*schema).with_columns(pl.selectors.float().round_sig_figs(DIGITS))
-    write_table(file, short, schema)
+    write_table(beside(file, "live"), found.values.rows.with_columns(suite=pl.lit("access")), SCHEMA, DIGITS)
 
 
 def read_live(file: Path) -> Values | None:

@@ -7,13 +7,14 @@ by chance of each group of conditions.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from math import isnan, nan
+from dataclasses import astuple
+from math import nan
 from pathlib import Path
 from typing import Any
 
 from rtclab.errors import BadInput
 from rtclab.metrics import PredictionRange
-from rtclab_papers.csv_files import beside, read_table, rounded, schema_of, write_table
+from rtclab_papers.csv_files import beside, read_table, schema_of, write_table
 from rtclab_papers.validate.conditions import CallCondition
 from rtclab_papers.validate.outcomes import (
     COMPARED,
@@ -92,7 +93,7 @@ def write_outcomes(file: Path, outcomes: Sequence[ConditionOutcome]) -> None:
         kept: dict[str, Iterable[Row]] = {}
         kept |= read_table(place, schema).rows_by_key("name", include_key=True)
         kept |= {one.condition.name: rows_of(one) for one in outcomes}
-        write_table(place, (row for rows in kept.values() for row in rows), schema)
+        write_table(place, (row for rows in kept.values() for row in rows), schema, DIGITS)
 
 
 def _condition_rows(one: ConditionOutcome) -> Iterator[Row]:
@@ -106,22 +107,17 @@ def _value_rows(one: ConditionOutcome) -> Iterator[Row]:
     simulated = one.simulated.values
     for key in sorted({*one.live.values, *simulated}):
         found = simulated.get(key)
-        ends = (None, None, None) if found is None else (found.middle, found.low, found.high)
+        said = (None, None, None, 0) if found is None else (found.middle, found.low, found.high, found.known)
         for value in one.live.values.get(key) or [nan]:
-            numbers = (None if end is None or isnan(end) else rounded(end, DIGITS) for end in (value, *ends))
-            yield (one.condition.name, *key, *numbers, 0 if found is None else found.known)
+            yield (one.condition.name, *key, value, *said)
 
 
 def write_chances(file: Path, found: ErrorsByChance) -> None:
     """Writes errors by chance beside the file of the conditions, and keeps the errors of other groups."""
-    known = sorted(
-        (read_chances(file) | dict(found)).items(), key=lambda item: (item[0][0], COMPARED.index(item[0][1]))
-    )
-    rows = (
-        (*key, *(rounded(value, CHANCE_DIGITS) for value in (one.error, one.low, one.high)))
-        for key, one in known
-    )
-    write_table(beside(file, "chance"), rows, CHANCE)
+    known = read_chances(file) | dict(found)
+    ordered = sorted(known, key=lambda key: (key[0], COMPARED.index(key[1])))
+    rows = ((*key, *astuple(known[key])) for key in ordered)
+    write_table(beside(file, "chance"), rows, CHANCE, CHANCE_DIGITS)
 
 
 def read_chances(file: Path) -> dict[tuple[str, str], ErrorByChance]:
