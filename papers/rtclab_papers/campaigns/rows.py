@@ -28,6 +28,10 @@ class Key(NamedTuple):
     backend: str
     repeat: int
 
+    def __str__(self) -> str:
+        """The repeat, without the backend."""
+        return f"{self.condition}, repeat {self.repeat}"
+
 
 @dataclass(frozen=True)
 class Record:
@@ -64,6 +68,16 @@ class Record:
     def texts(self, metric: str) -> dict[str, str]:
         """The texts of a metric by flow or participant."""
         return {flow: value for flow, name, value in self.values if name == metric and isinstance(value, str)}
+
+
+def samples(records: Iterable[Record]) -> dict[tuple[str, str, str, str], list[float]]:
+    """By condition, backend, metric and flow the numbers of finished repeats, in the order of the repeats."""
+    found: dict[tuple[str, str, str, str], list[float]] = {}
+    for one in sorted(records, key=lambda one: one.key):
+        for flow, metric, value in one.values if one.outcome == "finished" else ():
+            if isinstance(value, float):
+                found.setdefault((*one.key[:2], metric, flow), []).append(value)
+    return found
 
 
 @dataclass(frozen=True)

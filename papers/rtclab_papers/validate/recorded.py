@@ -85,9 +85,10 @@ class Network:
     sha256: tuple[str, str]
     member: str = ""
 
-    def file(self, way: Way) -> str:
-        """The name of the file of a direction."""
-        return self.up if way == "up" else self.down
+    @property
+    def files(self) -> list[str]:
+        """The names of the files, each once."""
+        return list(dict.fromkeys((self.up, self.down)))
 
 
 def _mahimahi(name: str, words: str, stem: str, up: str, down: str) -> Network:
@@ -158,9 +159,14 @@ def conditions(folder: Path, say: Callable[[str], None]) -> list[CallCondition]:
     """
     found = []
     for network in NETWORKS:
-        lacking = [file for file in _files(network) if not (folder / file).is_file()]
+        lacking = [file for file in network.files if not (folder / file).is_file()]
         if lacking:
-            say(f"recorded-{network.name}: left out. {where(network, lacking, folder)}")
+            source = network.source
+            origin = f"{source.folder}/ of " if source.folder != "." else ""
+            say(
+                f"recorded-{network.name}: left out. Put {' and '.join(lacking)} from {origin}github.com/"
+                f"{source.repository} (commit {source.revision[:12]}, {source.licence}) into {folder}."
+            )
         else:
             found.append(condition(network, folder))
     return found
@@ -169,21 +175,6 @@ def conditions(folder: Path, say: Callable[[str], None]) -> list[CallCondition]:
 def known_conditions() -> list[CallCondition]:
     """The conditions, without capacity on their links: to show what is kept of them, not to run them."""
     return [condition(network, None) for network in NETWORKS]
-
-
-def _files(network: Network) -> list[str]:
-    """The files of a network, each once."""
-    return list(dict.fromkeys((network.up, network.down)))
-
-
-def where(network: Network, lacking: list[str], folder: Path) -> str:
-    """The sentence that says which files are missing, and where to get and put them."""
-    source = network.source
-    origin = f"{source.folder}/ of " if source.folder != "." else ""
-    return (
-        f"Put {' and '.join(lacking)} from {origin}github.com/{source.repository} "
-        f"(commit {source.revision[:12]}, {source.licence}) into {folder}."
-    )
 
 
 def condition(network: Network, folder: Path | None) -> CallCondition:
@@ -216,7 +207,8 @@ def _path(network: Network, way: Way, folder: Path | None) -> dict[str, Any]:
     delay = f"{DELAY_MS} ms"
     if folder is None:
         return {"delay": delay}
-    capacity = {"trace": network.file(way), "opportunities_ms": opportunities(network, way, folder)}
+    times = opportunities(network, way, folder)
+    capacity = {"trace": getattr(network, way), "opportunities_ms": times}
     return {"capacity": capacity, "delay": delay, "queue": QUEUE}
 
 
@@ -227,7 +219,7 @@ def opportunities(network: Network, way: Way, folder: Path) -> list[int]:
         BadInput: the file is not the one that was used.
         OSError: the file cannot be read.
     """
-    place = folder / network.file(way)
+    place: Path = folder / getattr(network, way)
     content = place.read_bytes()
     digest, expected = hashlib.sha256(content).hexdigest(), network.sha256[way == "down"]
     if digest != expected:
@@ -281,7 +273,7 @@ first minute of each recording is used. Calls of {DURATION_S} s, 640x480, VP8, w
     rows = []
     for network in NETWORKS:
         source = network.source
-        files = ", ".join(f"`{file}`" for file in _files(network))
+        files = ", ".join(f"`{file}`" for file in network.files)
         member = f": `{network.member.rpartition('/')[2]}`" if network.member else ""
         commit = f"{source.repository}, {source.revision[:12]}"
         rows.append((f"recorded-{network.name}", network.words, files + member, commit, source.licence))
