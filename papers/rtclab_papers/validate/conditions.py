@@ -75,11 +75,12 @@ def network_words(scenario: Scenario, *written: Mapping[str, Any]) -> str:
     """The uplinks of two people on one line: ``393 kbit/s, 119 ms, queue 100 ms, loss 5 %`` and so on."""
     specs = [scenario.link_of(name).up for name in scenario.participants]
     ups = written or [up.model_dump(mode="json", by_alias=True, exclude_none=True) for up in specs]
-    alice, bob = (_uplink_words(up, spec.loss) for up, spec in zip(ups, specs, strict=True))
+    alice, bob = (path_words(up, spec.loss) for up, spec in zip(ups, specs, strict=True))
     return f"both ways {alice}" if alice == bob else f"alice {alice}; bob {bob}"
 
 
-def _uplink_words(up: Mapping[str, Any], loss: object) -> str:
+def path_words(up: Mapping[str, Any], loss: object) -> str:
+    """A path on one line. Its loss is that of a scenario, or the text in the table of the path."""
     capacity, delay, queue, jitter = up["capacity"], up["delay"], up["queue"], up.get("jitter")
     if isinstance(capacity, dict):
         steps = capacity["steps"]

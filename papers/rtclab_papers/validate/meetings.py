@@ -7,7 +7,7 @@ from typing import Any
 
 from rtclab.arenas import random_calls
 from rtclab.scenario import Scenario
-from rtclab_papers.validate.conditions import CallCondition
+from rtclab_papers.validate.conditions import CallCondition, path_words
 
 GROUP = "meetings"
 GROUPS = {GROUP: GROUP}
@@ -88,10 +88,4 @@ differ only in how connections are set up."""
 
 def _words(link: dict[str, dict[str, str]]) -> str:
     """Both directions of a link on one line."""
-    return "; ".join(f"{way} {_path_words(path)}" for way, path in link.items())
-
-
-def _path_words(path: dict[str, str]) -> str:
-    """One direction: ``3 Mbit/s, 25 ms, queue 100 ms``."""
-    named = {key: value for key, value in path.items() if key not in ("capacity", "delay")}
-    return ", ".join([path["capacity"], path["delay"], *(f"{key} {value}" for key, value in named.items())])
+    return "; ".join(f"{way} {path_words(path, path.get('loss'))}" for way, path in link.items())

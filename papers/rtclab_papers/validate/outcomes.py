@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from math import nan
@@ -185,14 +185,13 @@ class ConditionOutcome:
     @cached_property
     def pairs(self) -> tuple[ValuePair, ...]:
         """Everything that is compared and known on both sides."""
-        return tuple(self._pairs())
-
-    def _pairs(self) -> Iterator[ValuePair]:
-        for (metric, flow), values in self.live.values.items():
-            expected = self.simulated.values.get((metric, flow))
-            if metric in COMPARED and expected is not None:
-                for value in values:
-                    yield ValuePair(self.condition.name, self.condition.group, metric, flow, value, expected)
+        about, said = (self.condition.name, self.condition.group), self.simulated.values
+        return tuple(
+            ValuePair(*about, *key, value, said[key])
+            for key, values in self.live.values.items()
+            if key[0] in COMPARED and key in said
+            for value in values
+        )
 
     @property
     def connects_on_one_side_only(self) -> bool:
@@ -206,23 +205,18 @@ LEFT_OUT_OF = 6
 """Of this many conditions of a group, one may be left out because the machine disturbed its call."""
 
 
-def left_out(outcomes: Sequence[ConditionOutcome]) -> list[ConditionOutcome]:
-    """The conditions of a group that the machine disturbed in every try; none if they are too many.
+def counted(outcomes: Sequence[ConditionOutcome]) -> list[ConditionOutcome]:
+    """The conditions whose values count: without those that the machine disturbed in every try.
 
     The load of the machine must not choose what is compared, so if they are more than one in
-    ``LEFT_OUT_OF``, all of them count.
+    ``LEFT_OUT_OF`` of their group, all of them count.
     """
-    disturbed = [one for one in outcomes if one.live.disturbed]
-    return disturbed if LEFT_OUT_OF * len(disturbed) <= len(outcomes) else []
-
-
-def counted(outcomes: Sequence[ConditionOutcome]) -> list[ConditionOutcome]:
-    """The conditions whose values count: without those that are left out of their group."""
     groups: dict[str, list[ConditionOutcome]] = {}
     for one in outcomes:
         groups.setdefault(one.condition.group, []).append(one)
-    spared = {one.condition.name for own in groups.values() for one in left_out(own)}
-    return [one for one in outcomes if one.condition.name not in spared]
+    disturbed = {name: sum(bool(one.live.disturbed) for one in own) for name, own in groups.items()}
+    all_count = {name for name, own in groups.items() if LEFT_OUT_OF * disturbed[name] > len(own)}
+    return [one for one in outcomes if not one.live.disturbed or one.condition.group in all_count]
 
 
 def live_of(results: Results) -> Live:
@@ -279,17 +273,12 @@ def median_errors_by_chance(outcomes: Iterable[ConditionOutcome]) -> dict[tuple[
             if (pair.metric, pair.flow) in one.simulated.errors:
                 own = one.simulated.errors[pair.metric, pair.flow]
                 errors.setdefault((pair.group, pair.metric), []).append(own)
-    return {key: found for key, own in errors.items() if (found := _median_error(own)) is not None}
-
-
-def _median_error(errors: Sequence[Sequence[float]]) -> ErrorByChance | None:
-    """The error by chance of one metric, whose errors have a row per value and a column per repeat."""
-    repeats = min(map(len, errors))
-    table = np.asarray([row[:repeats] for row in errors])
-    with catch_warnings():
-        simplefilter("ignore", RuntimeWarning)  # a repeat without any error is NaN
-        medians = np.nanmedian(table, axis=0)
-    medians = medians[~np.isnan(medians)]
-    if not medians.size:
-        return None
-    return ErrorByChance(float(np.median(medians)), float(medians.min()), float(medians.max()))
+    found = {}
+    for key, rows in errors.items():
+        repeats = min(map(len, rows))
+        with catch_warnings():
+            simplefilter("ignore", RuntimeWarning)  # a repeat without any error is NaN
+            medians = np.nanmedian([row[:repeats] for row in rows], axis=0)
+        if (known := medians[~np.isnan(medians)]).size:
+            found[key] = ErrorByChance(float(np.median(known)), float(known.min()), float(known.max()))
+    return found

@@ -104,9 +104,8 @@ def score_table(
     goals: str = "",
     aims: Aims = GOALS,
     chances: ErrorsByChance = NO_CHANCES,
-    metrics: Sequence[str] = COMPARED,
 ) -> str:
-    """A Markdown table: a row per metric, and four or five columns per group of conditions.
+    """A table: a row per metric that a condition knows, and four or five columns per group of conditions.
 
     Args:
         outcomes: the conditions.
@@ -114,7 +113,6 @@ def score_table(
         goals: name of the group in whose columns goals are compared.
         aims: these goals.
         chances: the errors by chance. Groups that have some show them in a fifth column.
-        metrics: the metrics; those which no condition knows are left out.
     """
     shown = by_group(outcomes, groups)
     lucky = {group for group, _ in chances}
@@ -123,7 +121,7 @@ def score_table(
         chance = ["chance"] * (name in lucky)
         heads += [f"{groups[name]}: n", "error", *chance, f"≤ {100 * CLOSE:g}", "coverage"]
     rows = []
-    for metric in metrics:
+    for metric in COMPARED:
         scores = {name: score(metric, own) for name, own in shown.items()}
         if any(one.values for one in scores.values()):
             cells = [_marked(metric)]
@@ -226,7 +224,6 @@ def by_group(
 def goal_words(
     outcomes: Sequence[ConditionOutcome],
     words: str,
-    metrics: Sequence[str] = COMPARED,
     chances: Mapping[str, ErrorByChance] | None = None,
     aims: Aims = GOALS,
 ) -> str:
@@ -235,11 +232,10 @@ def goal_words(
     Args:
         outcomes: the conditions.
         words: what names them in a sentence.
-        metrics: the metrics.
         chances: the errors by chance of these conditions, by metric.
         aims: the goals for median errors.
     """
-    scores = [score(metric, outcomes) for metric in metrics]
+    scores = [score(metric, outcomes) for metric in COMPARED]
     errors = [reached for one in scores if (reached := one.reaches_error(aims)) is not None]
     coverages = [one.reaches_coverage for one in scores if one.reaches_coverage is not None]
     lines = [

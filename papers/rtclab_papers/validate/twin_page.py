@@ -18,7 +18,6 @@ from rtclab_papers.validate.outcomes import (
     SIMULATED_REPEATS,
     ConditionOutcome,
     ErrorsByChance,
-    ValuePair,
     counted,
 )
 from rtclab_papers.validate.scores import (
@@ -62,7 +61,7 @@ FREEZES_APART = 1.0
 FREEZES_RATIO = 0.3
 """Share of the live value by which freezes may differ."""
 LADDER_STEP = math.sqrt(3 / 4)
-"""Neighbouring heights of libwebrtc's resolutions are 3/4 or 2/3 of each other."""
+"""Half a step of libwebrtc's resolutions, whose neighbouring heights are 3/4 or 2/3 of each other."""
 
 
 def write_twin(page: Path, outcomes: Sequence[ConditionOutcome], rows: Path) -> None:
@@ -216,7 +215,10 @@ def figures(outcomes: Sequence[ConditionOutcome]) -> Iterator[tuple[str, str]]:
             f"rate {words}, median error; within {100 * CLOSE:g} %",
             f"{percent(median_of(apart))}; {within}",
         )
-    heights = [same_step(pair) for pair in pairs_of(outcomes, "frame_height")]
+    heights = [
+        LADDER_STEP * pair.live < pair.expected.middle < pair.live / LADDER_STEP
+        for pair in pairs_of(outcomes, "frame_height")
+    ]
     yield "same step of resolution", percent(share(heights))
     for name, label, unit in (
         ("freeze_count_w3c", "freezes", ""),
@@ -276,11 +278,6 @@ def _until_dtls(outcome: ConditionOutcome, flow: str) -> tuple[float, float]:
     if len(found) != len(names):
         return nan, nan
     return sum(pair.live for pair in found), sum(pair.expected.middle for pair in found)
-
-
-def same_step(pair: ValuePair) -> bool:
-    """Whether two mean heights are less than half a step of libwebrtc's resolutions apart."""
-    return LADDER_STEP * pair.live < pair.expected.middle < pair.live / LADDER_STEP
 
 
 def _worst(outcomes: Sequence[ConditionOutcome], reasons: dict[str, str]) -> Iterator[str]:
