@@ -25,7 +25,13 @@ GROUPS = {
 }
 """The groups of these conditions, in the order of the page."""
 
-MARKING = ("dualpi2", "step", "fq_codel", "codel")
+# Below 10 Mbit/s the default threshold of 1 ms is shorter than a packet of 1200 B.
+MARKING: tuple[dict[str, Any], ...] = (
+    {"aqm": "dualpi2"},
+    {"aqm": "step", "threshold": "5 ms", "limit": "300 ms"},
+    {"aqm": "fq_codel"},
+    {"aqm": "codel", "ecn": True},
+)
 """The queues that mark SCReAM's packets, each as likely."""
 MANAGED = ("codel", "fq_codel", "pie", "dualpi2")
 """The queues that goog-cc's calls go through, in turn by their seeds."""
@@ -81,19 +87,13 @@ def draw(seed: int) -> CallCondition:
         data["audio"] = {"bitrate": "32 kbit/s"}
     scenario = Scenario.read(data, f"condition {seed}")
     words = f"{control}; {words_of(scenario, alice, bob)}"
-    return CallCondition(data["name"], words, scenario, _group(seed))
-
-
-def _group(seed: int) -> str:
-    if seed in GOOG_CC_SEEDS:
-        return GOOG_CC
-    return LEARNED if seed % 2 else HELD_OUT
+    group = (LEARNED if seed % 2 else HELD_OUT) if is_scream else GOOG_CC
+    return CallCondition(data["name"], words, scenario, group)
 
 
 def _uplink(source: random.Random, seed: int, *, managed: bool) -> dict[str, Any]:
-    capacity = random_calls.log_uniform(source, 300, 8_000)
     uplink: dict[str, Any] = {
-        "capacity": random_calls.kbps(capacity),
+        "capacity": random_calls.kbps(random_calls.log_uniform(source, 300, 8_000)),
         "delay": random_calls.ms(random_calls.log_uniform(source, 5, 100)),
     }
     limit, chosen = random_calls.log_uniform(source, 30, 500), source.randrange(len(MARKING))
@@ -102,28 +102,11 @@ def _uplink(source: random.Random, seed: int, *, managed: bool) -> dict[str, Any
     elif seed in GOOG_CC_SEEDS:
         uplink["queue"] = {"aqm": MANAGED[seed % len(MANAGED)]}
     else:
-        uplink["queue"] = _marking(MARKING[chosen])
+        uplink["queue"] = MARKING[chosen]
     if random_calls.choice(source, [(True, 0.2), (False, 0.8)]):
         uplink["loss"] = f"{0.1 + 2.9 * source.random():.2f} %"
     if random_calls.choice(source, [(True, 0.25), (False, 0.75)]):
         other = random_calls.kbps(random_calls.log_uniform(source, 300, 8_000))
-        uplink["capacity"] = {
-            "steps": [
-                ["0 s", random_calls.kbps(capacity)],
-                ["15 s", other],
-                ["30 s", random_calls.kbps(capacity)],
-            ]
-        }
+        first = uplink["capacity"]
+        uplink["capacity"] = {"steps": [["0 s", first], ["15 s", other], ["30 s", first]]}
     return uplink
-
-
-def _marking(aqm: str) -> dict[str, Any]:
-    """A queue that marks ECN-capable packets."""
-    match aqm:
-        case "step":
-            # Below 10 Mbit/s the default of 1 ms is shorter than a packet of 1200 B.
-            return {"aqm": aqm, "threshold": "5 ms", "limit": "300 ms"}
-        case "codel":
-            return {"aqm": aqm, "ecn": True}
-        case _:
-            return {"aqm": aqm}
