@@ -238,7 +238,8 @@ def _compared(scenario: Scenario, trace: Trace, made: Estimate) -> Row:
     """The errors of the estimate of the flow."""
     found = {one.name: one for one in made.paths["alice"].findings}
     seconds = np.arange(0.5, trace.manifest.duration_ns / NS_PER_S)
-    loaded = _loaded(trace, seconds)
+    waited = trace.table("packets").filter(pl.col("queued_ns") > LOADED_MS * NS_PER_MS / 2, flow=FLOW)
+    loaded = np.isin(seconds - 0.5, (waited["sent_ns"] // NS_PER_S).unique().to_numpy())
     row: Row = {f"{name}_grade": found[name].grade for name in ("capacity", "delay")}
     true_bps, true_ms = _course(scenario, "alice", seconds)
     own_bps, own_ms = _course(made.scenario, "alice", seconds)
@@ -278,12 +279,6 @@ def _course(scenario: Scenario, name: str, seconds: Any) -> tuple[Any, Any]:
     index = np.maximum(np.searchsorted(at_s, seconds, side="right") - 1, 0)
     bps = np.array([float("inf") if change[2] is None else change[2] for change in changes])
     return bps[index], np.array([change[3] for change in changes])[index]
-
-
-def _loaded(trace: Trace, seconds: Any) -> Any:
-    """The seconds in which a packet of the flow waited in the queue."""
-    waited = trace.table("packets").filter(pl.col("queued_ns") > LOADED_MS * NS_PER_MS / 2, flow=FLOW)
-    return np.isin(seconds - 0.5, (waited["sent_ns"] // NS_PER_S).unique().to_numpy())
 
 
 def _values(traces: Iterable[Trace]) -> dict[str, list[float]]:

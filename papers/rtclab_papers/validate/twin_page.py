@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from math import nan
 from pathlib import Path
 
 from rtclab.arenas import random_calls
@@ -18,6 +17,7 @@ from rtclab_papers.validate.outcomes import (
     SIMULATED_REPEATS,
     ConditionOutcome,
     ErrorsByChance,
+    ValuePair,
     counted,
 )
 from rtclab_papers.validate.scores import (
@@ -56,6 +56,10 @@ SHOWN = (
 REASONS = schema_of("name text, reason text")
 """The columns of the reasons for the worst conditions, by the name of the condition."""
 WORST = 10
+FROZEN = {"freeze_count_w3c": ("freezes", ""), "freeze_duration_w3c": ("time frozen", " s")}
+"""The metrics of freezes, with their names and units in the figures."""
+UNTIL_DTLS = ("setup_signalling", "setup_ice", "setup_dtls")
+"""The stages from joining to the end of DTLS."""
 FREEZES_APART = 1.0
 """Freezes, or seconds of freeze, that may differ."""
 FREEZES_RATIO = 0.3
@@ -143,8 +147,7 @@ def errors(
     yield "## Errors and coverage"
     yield COLUMNS
     yield score_table(outcomes, groups, goals=goals, chances=chances)
-    aimed = [one for one in outcomes if goals and one.condition.group == goals]
-    if aimed:
+    if aimed := by_group(outcomes, [goals]).get(goals):
         own = {metric: one for (group, metric), one in chances.items() if group == goals}
         yield goal_words(aimed, GROUPS.get(goals, groups[goals]), chances=own)
     yield from metric_words(outcomes, {name: GROUPS.get(name, words) for name, words in groups.items()})
@@ -160,15 +163,14 @@ def section(
 
     Args:
         introduction: what stands above the tables, with the heading.
-        outcomes: the conditions; conditions of other groups are left out.
+        outcomes: the conditions.
         groups: the heading of each group of conditions, by its name.
         chances: the errors by chance.
     """
-    own = [one for one in outcomes if one.condition.group in groups]
-    counting = counted(own)
+    counting = counted(outcomes)
     yield from introduction
     yield score_table(counting, groups, chances=chances)
-    for one in own:
+    for one in outcomes:
         if one.live.disturbed:
             too_many = "counted all the same, since more than one in six were disturbed"
             yield (
@@ -177,7 +179,7 @@ def section(
                 f"It is {too_many if one in counting else 'left out of the table'}."
             )
     yield "Median errors over the flows of each condition:"
-    yield condition_table(own, SHOWN)
+    yield condition_table(outcomes, SHOWN)
 
 
 def plots(stem: str, outcomes: Sequence[ConditionOutcome]) -> Iterator[str]:
@@ -211,35 +213,32 @@ def figures(outcomes: Sequence[ConditionOutcome]) -> Iterator[tuple[str, str]]:
         own = [one for one in outcomes if one.condition.loses is loses]
         apart = errors_of(pairs_of(own, "receiving_rate"))
         within = percent(share([error <= CLOSE for error in apart]))
-        yield (
-            f"rate {words}, median error; within {100 * CLOSE:g} %",
-            f"{percent(median_of(apart))}; {within}",
-        )
+        label = f"rate {words}, median error; within {100 * CLOSE:g} %"
+        yield label, f"{percent(median_of(apart))}; {within}"
     heights = [
         LADDER_STEP * pair.live < pair.expected.middle < pair.live / LADDER_STEP
         for pair in pairs_of(outcomes, "frame_height")
     ]
     yield "same step of resolution", percent(share(heights))
-    for name, label, unit in (
-        ("freeze_count_w3c", "freezes", ""),
-        ("freeze_duration_w3c", "time frozen", " s"),
-    ):
+    for name, (label, unit) in FROZEN.items():
         some = [pair for pair in pairs_of(outcomes, name) if pair.live > 0]
         apart = [abs(pair.expected.middle - pair.live) for pair in some]
         good = [
             difference <= max(FREEZES_APART, FREEZES_RATIO * pair.live)
             for difference, pair in zip(apart, some, strict=True)
         ]
-        yield (
-            f"{label} where live had any, median difference",
-            f"{median_of(apart):.1f}{unit}" if some else "–",
-        )
-        yield f"{label} where live had any, within 1{unit} or 30 %", percent(share(good))
-        yield f"{label} where live had any, coverage", percent(share([pair.covered for pair in some]))
-    stages = [
-        _until_dtls(one, flow) for one in outcomes for flow in sorted({pair.flow for pair in one.pairs})
+        label = f"{label} where live had any"
+        yield f"{label}, median difference", f"{median_of(apart):.1f}{unit}" if some else "–"
+        yield f"{label}, within 1{unit} or 30 %", percent(share(good))
+        yield f"{label}, coverage", percent(share([pair.covered for pair in some]))
+    stages: dict[tuple[str, str], list[ValuePair]] = {}
+    for pair in pairs_of(outcomes, *UNTIL_DTLS):
+        stages.setdefault((pair.condition, pair.flow), []).append(pair)
+    known = [
+        abs(sum(pair.expected.middle for pair in own) / live - 1)
+        for own in stages.values()
+        if len(own) == len(UNTIL_DTLS) and (live := sum(pair.live for pair in own)) > 0
     ]
-    known = [abs(simulated - live) / live for live, simulated in stages if live > 0]
     yield "set-up until DTLS, median error", percent(median_of(known))
     yield "values that only one side knows", str(sum(map(known_on_one_side, outcomes)))
     one_side = sum(one.connects_on_one_side_only for one in outcomes)
@@ -271,15 +270,6 @@ def _measured(outcomes: Sequence[ConditionOutcome]) -> str:
     return f"{span}, trace schema {' and '.join(map(str, schemas))}" if schemas else span
 
 
-def _until_dtls(outcome: ConditionOutcome, flow: str) -> tuple[float, float]:
-    """Live and simulated time from joining to the end of DTLS; NaN if a stage is missing."""
-    names = ("setup_signalling", "setup_ice", "setup_dtls")
-    found = [pair for pair in outcome.pairs if pair.flow == flow and pair.metric in names]
-    if len(found) != len(names):
-        return nan, nan
-    return sum(pair.live for pair in found), sum(pair.expected.middle for pair in found)
-
-
 def _worst(outcomes: Sequence[ConditionOutcome], reasons: dict[str, str]) -> Iterator[str]:
     yield f"## The {WORST} largest errors of the rate"
     yield "The simulated value is the median, with the interval in brackets."
@@ -300,12 +290,13 @@ def _worst(outcomes: Sequence[ConditionOutcome], reasons: dict[str, str]) -> Ite
 
 
 def _failures(outcomes: Sequence[ConditionOutcome]) -> Iterator[str]:
-    lonely = [one for one in outcomes if one.connects_on_one_side_only]
-    if lonely:
+    told = [
+        f"{one.condition.name}: {one.condition.words}. "
+        f"Connects {'live' if one.live.connected else 'simulated'}; "
+        f"{one.simulated.connected} of {one.simulated.calls} simulated calls connect."
+        for one in outcomes
+        if one.connects_on_one_side_only
+    ]
+    if told:
         yield "## Calls that connect on one side only"
-    told = []
-    for one in lonely:
-        side = "live" if one.live.connected else "simulated"
-        connected = f"{one.simulated.connected} of {one.simulated.calls} simulated calls connect"
-        told.append(f"{one.condition.name}: {one.condition.words}. Connects {side}; {connected}.")
     yield from bullets(told)
