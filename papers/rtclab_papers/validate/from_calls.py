@@ -15,7 +15,7 @@ from dataclasses import replace
 from itertools import count, islice, product
 from math import isnan
 from pathlib import Path
-from statistics import fmean
+from statistics import fmean, median
 from tempfile import TemporaryDirectory
 from typing import Any, cast
 
@@ -312,9 +312,9 @@ def tables(rows: pl.DataFrame) -> list[str]:
 
     def errors(own: pl.DataFrame) -> Iterator[str]:
         for column, bound in BOUNDS.items():
-            known = own[column].drop_nulls()
-            yield _share(known <= bound) if len(known) else "–"
-            yield f"{known.median():.2f}, {known.max():.2f}" if len(known) else "–"
+            known = own[column].drop_nulls().to_list()
+            yield _share(own[column] <= bound) if known else "–"
+            yield f"{median(known):.2f}, {max(known):.2f}" if known else "–"
 
     def inside(own: pl.DataFrame) -> Iterator[str]:
         return (_share(own[f"{name}_inside"]) for name in COMPARED)

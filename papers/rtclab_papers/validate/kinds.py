@@ -87,7 +87,8 @@ def draw(seed: int) -> CallCondition:
     # Without tables at the top, only alice has a camera and a microphone.
     senders = data["participants"]["alice"] if media == "one way" else data
     if media != "sound alone":
-        senders["video"] = random_calls.camera(*_card(seed, "size"), _card(seed, "frame_rate"))
+        width, height = _card(seed, "size")
+        senders["video"] = random_calls.camera(width, height, _card(seed, "frame_rate"))
     if _card(seed, "sound") or media == "sound alone":
         senders["audio"] = {"bitrate": "32 kbit/s"}
     if _card(seed, "relay"):

@@ -187,29 +187,25 @@ def condition(network: Network, folder: Path | None) -> CallCondition:
         OSError: a file cannot be read.
     """
     name = f"recorded-{network.name}"
+    paths: dict[Way, dict[str, Any]] = {way: {"delay": f"{DELAY_MS} ms"} for way in get_args(Way)}
+    if folder is not None:
+        # The recordings are in the scenario, so that its run needs no file.
+        for way, path in paths.items():
+            times = opportunities(network, way, folder)
+            path |= {"capacity": {"trace": getattr(network, way), "opportunities_ms": times}, "queue": QUEUE}
     data: dict[str, Any] = {
         "name": name,
         "title": f"Recorded network: {network.words}",
         "source": f"github.com/{network.source.repository}",
         "duration": f"{DURATION_S} s",
         "participants": {
-            "alice": {"link": {way: _path(network, way, folder) for way in get_args(Way)}},
+            "alice": {"link": paths},
             "bob": {"link": OTHER_LINK},
         },
         "video": random_calls.camera(640, 480),
         "audio": {"bitrate": "32 kbit/s"},
     }
     return CallCondition(name, network.words, Scenario.read(data, name), GROUP)
-
-
-def _path(network: Network, way: Way, folder: Path | None) -> dict[str, Any]:
-    """One direction of the phone's link. The recording is in the scenario, so that its run needs no file."""
-    delay = f"{DELAY_MS} ms"
-    if folder is None:
-        return {"delay": delay}
-    times = opportunities(network, way, folder)
-    capacity = {"trace": getattr(network, way), "opportunities_ms": times}
-    return {"capacity": capacity, "delay": delay, "queue": QUEUE}
 
 
 def opportunities(network: Network, way: Way, folder: Path) -> list[int]:
