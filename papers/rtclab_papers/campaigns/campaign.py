@@ -130,12 +130,7 @@ class Campaign:
     def _run(self, todo: Mapping[str, Condition], ended: Ended, title: str) -> None:
         live = not self.backend.parallel
         experiment = Experiment(
-            todo,
-            repeats=1,
-            backend=self.backend,
-            name=title or self.name,
-            traces=live,
-            measure=self.measure,
+            todo, repeats=1, backend=self.backend, name=title or self.name, traces=live, measure=self.measure
         )
         jobs = 1 if live else self.jobs or cores()
         with process_pool(jobs) if jobs > 1 else nullcontext() as pool:

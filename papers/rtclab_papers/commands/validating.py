@@ -26,8 +26,6 @@ from rtclab_papers.validate.twin_page import write_twin
 
 Numbers = dict[str, Any]
 """What a comparison found, as JSON values."""
-PAGES = Path("validate")
-"""Directory of the pages below the directory of runs, if no page is named."""
 
 
 @dataclass(frozen=True)
@@ -57,14 +55,14 @@ def compare(
 
     Args:
         name: a name of ``COMPARISONS``.
-        page: the page; by default below ``out``.
+        page: the page; by default in ``validate/`` below ``out``.
         out: directory of runs.
         keep_live: make no live calls.
         as_json: print numbers.
         options: the arguments of the comparison.
     """
     made, stem = COMPARISONS[name]
-    place = Place(page or out / PAGES / f"{stem}.md", out, not keep_live)
+    place = Place(page or out / "validate" / f"{stem}.md", out, not keep_live)
     numbers = made(place, **options)
     if as_json:
         print_json({"page": str(place.page), **numbers})

@@ -102,11 +102,10 @@ def distribution_tests(file: Path) -> list[DistributionTest]:
 
 def left_out(file: Path) -> list[str]:
     """The repeats that failed or that the machine disturbed, in words; they have no values."""
-    records = sorted(RowFile(file).read().values(), key=lambda record: record.key)
     return [
         f"{one.key.condition}, {'simulated' if one.key.backend == SIM else LIVE} repeat {one.key.repeat}: "
         f"{one.outcome} ({one.reason})"
-        for one in records
+        for one in RowFile(file).read().values()
         if one.outcome != "finished"
     ]
 

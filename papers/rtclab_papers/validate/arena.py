@@ -126,17 +126,13 @@ def read(file: Path) -> tuple[dict[str, Values], pl.DataFrame]:
 
 
 def write_arena(
-    page: Path,
-    found: Mapping[str, Values],
-    pairs: pl.DataFrame,
-    live: Values | None = None,
+    page: Path, found: Mapping[str, Values], pairs: pl.DataFrame, live: Values | None = None
 ) -> None:
     """Writes the page, and its plots beside it. Text below the line ``NOTES`` of the page is kept."""
-    drawn = {suite: plots.pareto(values) for suite, values in found.items()}
     drawings = [
         Drawing(suite, one.title, "", one.x, one.y, one.axes[:1])
-        for suite, one in drawn.items()
-        if one is not None
+        for suite, values in found.items()
+        if (one := plots.pareto(values)) is not None
     ]
     write_page(page, _page(page.stem, found, pairs, live), drawings)
 
@@ -280,7 +276,7 @@ def agreements(simulated: Values, live: Values) -> list[Agreement]:
 def _agreement(value: Criterion, simulated: Values, live: Values) -> Agreement:
     differences, inside, same, cases = [], 0, 0, 0
     for case in live.cases:
-        winners: list[list[float]] = [[], []]
+        means: list[tuple[float, float]] = []
         for control in live.controls:
             many, one = (_known(side, case.name, control, value.name) for side in (simulated, live))
             if len(many) < 2 or not one:
@@ -289,11 +285,10 @@ def _agreement(value: Criterion, simulated: Values, live: Values) -> Agreement:
             low, high = prediction_interval(many)
             differences.append(abs(called - mean))
             inside += abs(called - mean) <= max((high - low) / 2, value.grain)
-            winners[0].append(mean)
-            winners[1].append(called)
-        if len(winners[0]) == len(live.controls):
+            means.append((mean, called))
+        if len(means) == len(live.controls):
             cases += 1
-            same += _order(winners[0], value.grain) == _order(winners[1], value.grain)
+            same += len({_order(pair, value.grain) for pair in zip(*means, strict=True)}) == 1
     return Agreement(
         value, len(differences), median(differences) if differences else nan, inside, same, cases
     )

@@ -44,19 +44,15 @@ CLOCK_NS = 1_234_567_890
 """Difference of the clocks of two captures."""
 TICK_NS = 250_000
 RTCP_BYTES = 90
-CAPTURES, TWO_CLOCKS = "capture of both ends", "two captures with two clocks"
-RECEIVER_CAPTURE, SENDER_CAPTURE = "capture at the receiver", "capture at the sender"
-SENDER_LOG, RECEIVER_LOG = "event log of the sender", "event log of the receiver"
-SENDER_STATS, RECEIVER_STATS = "getStats of the sender", "getStats of the receiver"
 SOURCES = (
-    CAPTURES,
-    TWO_CLOCKS,
-    RECEIVER_CAPTURE,
-    SENDER_CAPTURE,
-    SENDER_LOG,
-    RECEIVER_LOG,
-    SENDER_STATS,
-    RECEIVER_STATS,
+    CAPTURES := "capture of both ends",
+    TWO_CLOCKS := "two captures with two clocks",
+    RECEIVER_CAPTURE := "capture at the receiver",
+    SENDER_CAPTURE := "capture at the sender",
+    SENDER_LOG := "event log of the sender",
+    RECEIVER_LOG := "event log of the receiver",
+    SENDER_STATS := "getStats of the sender",
+    RECEIVER_STATS := "getStats of the receiver",
 )
 SIMULATED_FROM = (CAPTURES, SENDER_LOG, SENDER_STATS)
 """The sources whose estimated scenarios are simulated."""

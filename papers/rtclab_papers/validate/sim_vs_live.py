@@ -93,7 +93,10 @@ live."""
             f"{len(run.traces)} of {len(run.repeats)} repeats finished {how}"
             for run, how in ((pair.live, "live"), (pair.sim, "simulated"))
         )
-        yield f"`{scenario.name}`, {scenario.duration}; {finished}{_lateness(pair.live)}."
+        late_ns = [trace.manifest.lateness.p99_ns for trace in pair.live.traces if trace.manifest.lateness]
+        figures = ", ".join(f"{p99_ns / 1e6:.1f}" for p99_ns in late_ns)
+        late = f"; 99th percentile of the emulator's lateness in each repeat: {figures} ms" if late_ns else ""
+        yield f"`{scenario.name}`, {scenario.duration}; {finished}{late}."
         heads = ["metric", "flow", "live", "simulated", "difference", "within bound"]
         yield table(heads, map(_cells, pair.rows((*BOUNDS_PERCENT, *SHOWN_TOO))), "llrrrl")
     if pairs:
@@ -133,12 +136,6 @@ def _figure(mean: object, low: object, high: object) -> str:
     if not isinstance(mean, float):
         return ""
     return f"{mean:.4g} [{low:.4g}, {high:.4g}]" if isinstance(low, float) else f"{mean:.4g}"
-
-
-def _lateness(live: Run) -> str:
-    late_ns = [trace.manifest.lateness.p99_ns for trace in live.traces if trace.manifest.lateness]
-    figures = ", ".join(f"{p99_ns / 1e6:.1f}" for p99_ns in late_ns)
-    return f"; 99th percentile of the emulator's lateness in each repeat: {figures} ms" if late_ns else ""
 
 
 def _machine(run: Run) -> str:
