@@ -5,6 +5,6 @@ are made from them where nothing has run, and a repeat that has a current row do
 """
 
 from rtclab_papers.campaigns.campaign import LIVE, SIM, Campaign, Tally, run_both
-from rtclab_papers.campaigns.rows import Key, Record, RowFile
+from rtclab_papers.campaigns.rows import Key, Record, RowFile, samples
 
-__all__ = ["LIVE", "SIM", "Campaign", "Key", "Record", "RowFile", "Tally", "run_both"]
+__all__ = ["LIVE", "SIM", "Campaign", "Key", "Record", "RowFile", "Tally", "run_both", "samples"]

@@ -48,12 +48,6 @@ class Tally:
     outdated: dict[Key, str] = field(default_factory=dict)
     """Why the kept traces of repeats cannot be measured again. Earlier rows of the repeats are unchanged."""
 
-    def count(self, record: Record) -> None:
-        """Counts a repeat that has a current row."""
-        self.outcomes[record.outcome] += 1
-        if record.outcome != "finished":
-            getattr(self, record.outcome)[record.key] = record.reason
-
 
 @dataclass(frozen=True)
 class Campaign:
@@ -128,18 +122,15 @@ class Campaign:
                 finally:
                     self._export(todo, tally)
             for record in self._current().values():
-                tally.count(record)
+                tally.outcomes[record.outcome] += 1
+                if record.outcome != "finished":
+                    getattr(tally, record.outcome)[record.key] = record.reason
             return tally
 
     def _run(self, todo: Mapping[str, Condition], ended: Ended, title: str) -> None:
         live = not self.backend.parallel
         experiment = Experiment(
-            todo,
-            repeats=1,
-            backend=self.backend,
-            name=title or self.name,
-            traces=live,
-            measure=self.measure,
+            todo, repeats=1, backend=self.backend, name=title or self.name, traces=live, measure=self.measure
         )
         jobs = 1 if live else self.jobs or cores()
         with process_pool(jobs) if jobs > 1 else nullcontext() as pool:
@@ -206,20 +197,15 @@ class Campaign:
         records = self.rows.read()
         for name, row, measured in ended:
             key = self._key(name, row["repeat"])
+            of_repeat, found = (key, row["attempt"]), values.get(row["outcome"], ())
             if row["status"] == "error":
                 tally.failed[key] = f"the laboratory failed: {row['reason']}"
-                continue
-            record = Record(key, row["attempt"], "failed", row["reason"], self._digest(name))
-            if row["status"] == "finished" and measured:
-                reason = row["disturbed"]
-                outcome: Outcome = "disturbed" if reason else "finished"
-                found = values.get(row["outcome"], ())
-                record = replace(record, outcome=outcome, reason=reason, values=found)
-            elif key in tally.outdated:
-                continue
-            elif row["status"] == "finished":
-                record = replace(record, reason=row["note"] or "it cannot be measured as now defined")
-            records[key] = record
+            elif row["status"] == "finished" and measured:
+                outcome: Outcome = "disturbed" if row["disturbed"] else "finished"
+                records[key] = Record(*of_repeat, outcome, row["disturbed"], self._digest(name), found)
+            elif key not in tally.outdated:
+                why = row["reason"] or row["note"] or "it cannot be measured as now defined"
+                records[key] = Record(*of_repeat, "failed", why, self._digest(name))
         self.rows.write(records.values())
 
     def _values(self, outcomes: Sequence[int]) -> dict[int, list[Value]]:

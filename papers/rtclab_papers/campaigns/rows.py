@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-import csv
-import io
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import groupby
 from math import isnan, nan
 from pathlib import Path
-from typing import Literal, NamedTuple, cast, get_args
+from typing import Any, Literal, NamedTuple, cast, get_args
 
-from rtclab.errors import BadInput
-from rtclab.trace import write_text
+from rtclab_papers.csv_files import read_table, schema_of, write_table
 
-COLUMNS = ("condition", "backend", "repeat", "try", "flow", "metric", "value")
+SCHEMA = schema_of("condition text, backend text, repeat int, try int, flow text, metric text, value text")
 OUTCOME, REASON = "outcome", "reason"
 """Metrics whose values are text. The last row of a try has its outcome and its scenario's digest."""
 
@@ -30,6 +27,10 @@ class Key(NamedTuple):
     condition: str
     backend: str
     repeat: int
+
+    def __str__(self) -> str:
+        """The repeat, without the backend."""
+        return f"{self.condition}, repeat {self.repeat}"
 
 
 @dataclass(frozen=True)
@@ -69,9 +70,19 @@ class Record:
         return {flow: value for flow, name, value in self.values if name == metric and isinstance(value, str)}
 
 
+def samples(records: Iterable[Record]) -> dict[tuple[str, str, str, str], list[float]]:
+    """By condition, backend, metric and flow the numbers of finished repeats, in the order of the repeats."""
+    found: dict[tuple[str, str, str, str], list[float]] = {}
+    for one in sorted(records, key=lambda one: one.key):
+        for flow, metric, value in one.values if one.outcome == "finished" else ():
+            if isinstance(value, float):
+                found.setdefault((*one.key[:2], metric, flow), []).append(value)
+    return found
+
+
 @dataclass(frozen=True)
 class RowFile:
-    """A CSV file of the columns ``COLUMNS``, one row per value."""
+    """A CSV file of the columns of ``SCHEMA``, one row per value."""
 
     path: Path
 
@@ -81,16 +92,8 @@ class RowFile:
         Raises:
             BadInput: the file has other columns.
         """
-        if not self.path.is_file():
-            return {}
-        with self.path.open(encoding="utf-8", newline="") as file:
-            lines = csv.reader(file)
-            if (header := next(lines, None)) is not None and tuple(header) != COLUMNS:
-                raise BadInput(
-                    f"{self.path}: columns {', '.join(header)}; expected {', '.join(COLUMNS)}",
-                    hint="name another file",
-                )
-            return {record.key: record for record in _records(lines)}
+        lines = read_table(self.path, SCHEMA).fill_null("").iter_rows()
+        return {record.key: record for record in _records(lines)}
 
     def write(self, records: Iterable[Record]) -> None:
         """Writes the records instead of what is in the file, sorted, in one step.
@@ -99,22 +102,19 @@ class RowFile:
             DiskFull: no space is left. The old file is unchanged.
         """
         rows = [row for record in sorted(records, key=lambda one: one.key) for row in _rows(record)]
-        text = io.StringIO()
-        csv.writer(text, lineterminator="\n").writerows([COLUMNS, *rows])
-        self.path.parent.mkdir(parents=True, exist_ok=True)
-        write_text(self.path, text.getvalue())
+        write_table(self.path, rows, SCHEMA)
 
 
-def _records(lines: Iterable[list[str]]) -> Iterator[Record]:
+def _records(lines: Iterable[tuple[Any, ...]]) -> Iterator[Record]:
     """The repeats in lines, where lines of a repeat follow each other. Without an outcome it is left out."""
-    for (condition, backend, repeat, attempt), rows in groupby(lines, key=lambda line: line[:4]):
+    for (*key, attempt), rows in groupby(lines, key=lambda line: line[:4]):
         values: list[Value] = [(flow, metric, _parsed(value)) for *_, flow, metric, value in rows]
         texts = {metric: str(value) for _, metric, value in values if metric in (OUTCOME, REASON)}
         outcome, _, digest = texts.get(OUTCOME, "").partition(" ")
         if outcome in get_args(Outcome):
             yield Record(
-                Key(condition, backend, int(repeat)),
-                int(attempt),
+                Key(*key),
+                attempt,
                 cast(Outcome, outcome),
                 texts.get(REASON, ""),
                 digest,
@@ -122,17 +122,17 @@ def _records(lines: Iterable[list[str]]) -> Iterator[Record]:
             )
 
 
-def _rows(record: Record) -> Iterator[Sequence[str]]:
+def _rows(record: Record) -> Iterator[tuple[Any, ...]]:
     """The rows of a try; the one of its outcome is the last."""
-    group = [*map(str, record.key), str(record.attempt)]
+    group = (*record.key, record.attempt)
     for flow, metric, value in record.values:
         if isinstance(value, str):
-            yield [*group, flow, metric, value]
+            yield (*group, flow or None, metric, value or None)
         elif not isnan(value):
-            yield [*group, flow, metric, f"{value:.5g}"]
+            yield (*group, flow or None, metric, f"{value:.5g}")
     if record.reason:
-        yield [*group, "", REASON, " ".join(record.reason.split())]
-    yield [*group, "", OUTCOME, f"{record.outcome} {record.digest}".strip()]
+        yield (*group, None, REASON, " ".join(record.reason.split()))
+    yield (*group, None, OUTCOME, f"{record.outcome} {record.digest}".strip())
 
 
 def _parsed(value: str) -> float | str:

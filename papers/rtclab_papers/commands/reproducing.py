@@ -5,7 +5,7 @@ With the backend ``live`` they are run with Chromium 156 of 2026, too, beside th
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 
@@ -62,16 +62,17 @@ def run_and_compare(
     pages = write_pages(comparisons, place)
     if docs is not None:
         write_docs(comparisons, docs)
+    both = [*zip(comparisons, pages, strict=True)]
     if as_json:
-        both = zip(comparisons, pages, strict=True)
         print_json([one.as_dict() | {"report": str(page)} for one, page in both])
     else:
-        for one, page in zip(comparisons, pages, strict=True):
+        for one, page in both:
             _show_comparison(one)
             print(f"report: {page}\n")
         if docs is not None:
             print(f"page: {docs}")
-    _show_failures(failures)
+    for (scenario, reason), repeats_of_it in failures.items():
+        say(f"{scenario}, repeats {', '.join(map(str, repeats_of_it))}: {reason}")
     return EXIT_FAILED if failures else 0
 
 
@@ -89,12 +90,8 @@ def show_papers(*, as_json: bool) -> None:
     """Prints name, title, source and numbers of tables and scenarios of each paper."""
     papers = [paper(name) for name in NAMES]
     if as_json:
-        print_json(
-            [
-                {"name": one.name, "title": one.title, "source": one.source, "scenarios": one.scenarios}
-                for one in papers
-            ]
-        )
+        shown = ("name", "title", "source", "scenarios")
+        print_json([{name: getattr(one, name) for name in shown} for one in papers])
         return
     table = new_table("paper", "title", *right("tables", "scenarios"), "source")
     for one in papers:
@@ -126,11 +123,6 @@ def _show_comparison(comparison: Comparison) -> None:
     for trend, finding in comparison.trends:
         trends.add_row(finding.outcome, trend.statement, finding.figures)
     print_table(trends)
-
-
-def _show_failures(failures: Mapping[tuple[str, str], Sequence[int]]) -> None:
-    for (scenario, reason), repeats in failures.items():
-        say(f"{scenario}, repeats {', '.join(map(str, repeats))}: {reason}")
 
 
 def run_today(
@@ -190,11 +182,7 @@ def _show_live(page: Path, numbers: CampaignNumbers, tallies: dict[str, Tally], 
                 "page": str(page),
                 "runs": {
                     name: {
-                        "outcomes": dict(tally.outcomes),
-                        "failed": {_words(key): why for key, why in tally.failed.items()},
-                        "disturbed": {_words(key): why for key, why in tally.disturbed.items()},
-                        "unsupported": tally.unsupported,
-                        "outdated": {_words(key): why for key, why in tally.outdated.items()},
+                        what: {str(key): why for key, why in of.items()} for what, of in vars(tally).items()
                     }
                     for name, tally in tallies.items()
                 },
@@ -214,8 +202,3 @@ def _show_live(page: Path, numbers: CampaignNumbers, tallies: dict[str, Tally], 
             say(f"  the first: {next(iter(outdated.values()))}")
             say("  hint: --retry-failed runs these calls again")
     print(f"page: {page}")
-
-
-def _words(key: tuple[str, str, int]) -> str:
-    condition, _, repeat = key
-    return f"{condition}, repeat {repeat}"

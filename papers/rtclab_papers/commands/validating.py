@@ -20,14 +20,12 @@ from rtclab_papers.validate.l4s_page import write_l4s
 from rtclab_papers.validate.marks_page import write_marks
 from rtclab_papers.validate.outcome_files import names_in
 from rtclab_papers.validate.outcomes import COMPARED, ConditionOutcome
-from rtclab_papers.validate.scores import score
+from rtclab_papers.validate.scores import by_group, pairs_of, score
 from rtclab_papers.validate.twin import outcomes, stored
 from rtclab_papers.validate.twin_page import write_twin
 
 Numbers = dict[str, Any]
 """What a comparison found, as JSON values."""
-PAGES = Path("validate")
-"""Directory of the pages below the directory of runs, if no page is named."""
 
 
 @dataclass(frozen=True)
@@ -57,14 +55,14 @@ def compare(
 
     Args:
         name: a name of ``COMPARISONS``.
-        page: the page; by default below ``out``.
+        page: the page; by default in ``validate/`` below ``out``.
         out: directory of runs.
         keep_live: make no live calls.
         as_json: print numbers.
         options: the arguments of the comparison.
     """
     made, stem = COMPARISONS[name]
-    place = Place(page or out / PAGES / f"{stem}.md", out, not keep_live)
+    place = Place(page or out / "validate" / f"{stem}.md", out, not keep_live)
     numbers = made(place, **options)
     if as_json:
         print_json({"page": str(place.page), **numbers})
@@ -112,11 +110,11 @@ def _twin(place: Place, found: Sequence[ConditionOutcome] | None = None) -> Numb
     if found is None:
         found = stored([draw(int(name)) for name in names_in(place.rows)], place.rows)
     write_twin(place.page, found, place.rows)
-    by_group = {name: [one for one in found if one.condition.group == name] for name in GROUPS}
     scores = {
-        name: [asdict(score(metric, own)) for metric in COMPARED] for name, own in by_group.items() if own
+        name: [asdict(score(metric, own)) for metric in COMPARED]
+        for name, own in by_group(found, GROUPS).items()
     }
-    return {"scores": scores, "compared": [asdict(pair) for one in found for pair in one.pairs]}
+    return {"scores": scores, "compared": [*map(asdict, pairs_of(found))]}
 
 
 def marking(place: Place) -> Numbers:
@@ -124,7 +122,7 @@ def marking(place: Place) -> Numbers:
     folder = place.out / "marks"
     found = outcomes(marks.conditions(), place.rows, folder, run_missing=place.run_live, say=say)
     write_marks(place.page, found, place.rows)
-    return {"compared": [asdict(pair) for one in found for pair in one.pairs]}
+    return {"compared": [*map(asdict, pairs_of(found))]}
 
 
 def l4s(place: Place) -> Numbers:

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import product
-from math import isnan
 from pathlib import Path
 from statistics import median
 
@@ -14,7 +12,7 @@ import numpy as np
 from rtclab.experiment import Condition
 from rtclab.metrics import METRICS, POWER, holm, kolmogorov_smirnov, visible_shift
 from rtclab.report import DASHED, SOLID, Axes, Axis, Drawing, Line, Style
-from rtclab_papers.campaigns import LIVE, SIM, Record, RowFile, Tally, run_both
+from rtclab_papers.campaigns import LIVE, SIM, RowFile, Tally, run_both, samples
 from rtclab_papers.markdown import table, with_ends, with_unit
 from rtclab_papers.validate.conditions import CallCondition
 from rtclab_papers.validate.outcomes import COMPARED, SIMULATED_REPEATS
@@ -86,40 +84,28 @@ def distribution_tests(file: Path) -> list[DistributionTest]:
     procedure needs no independence. A metric is tested where each side has at least two values. Disturbed and
     failed repeats have none.
     """
-    found: dict[str, list[Record]] = {}
-    for one in sorted(RowFile(file).read().values(), key=lambda one: (_order(one.key.condition), one.key)):
-        if one.outcome == "finished":
-            found.setdefault(one.key.condition, []).append(one)
-    samples = {}
-    for condition, records in found.items():
-        flows = sorted({flow for one in records for flow, _, _ in one.values if flow})
-        for metric, flow in product(COMPARED, flows):
-            known = [(one.key.backend, one.number(metric, flow)) for one in records]
-            live, simulated = (
-                tuple(value for backend, value in known if backend == side and not isnan(value))
-                for side in (LIVE, SIM)
-            )
-            if min(len(live), len(simulated)) > 1:
-                samples[condition, metric, flow] = live, simulated
-    chances = [kolmogorov_smirnov(*both) for both in samples.values()]
+    known = samples(RowFile(file).read().values())
+    tested = {
+        (condition, metric, flow): (tuple(live), tuple(simulated))
+        for (condition, side, metric, flow), live in known.items()
+        if side == LIVE and flow and metric in COMPARED
+        if min(len(live), len(simulated := known.get((condition, SIM, metric, flow), []))) > 1
+    }
+    # Names that are numbers are in the order of the numbers.
+    keys = sorted(tested, key=lambda key: (len(key[0]), key[0], COMPARED.index(key[1]), key[2]))
+    chances = [kolmogorov_smirnov(*tested[key]) for key in keys]
     return [
-        DistributionTest(*key, *samples[key], p, bool(mark))
-        for key, p, mark in zip(samples, chances, holm(chances), strict=True)
+        DistributionTest(*key, *tested[key], p, bool(mark))
+        for key, p, mark in zip(keys, chances, holm(chances), strict=True)
     ]
-
-
-def _order(name: str) -> tuple[int, str]:
-    """Sorts names that are numbers by number."""
-    return len(name), name
 
 
 def left_out(file: Path) -> list[str]:
     """The repeats that failed or that the machine disturbed, in words; they have no values."""
-    records = sorted(RowFile(file).read().values(), key=lambda record: record.key)
     return [
         f"{one.key.condition}, {'simulated' if one.key.backend == SIM else LIVE} repeat {one.key.repeat}: "
         f"{one.outcome} ({one.reason})"
-        for one in records
+        for one in RowFile(file).read().values()
         if one.outcome != "finished"
     ]
 

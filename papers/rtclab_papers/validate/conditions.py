@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from rtclab.arenas import random_calls
 from rtclab.scenario import GilbertElliott, Scenario
@@ -62,34 +64,36 @@ def draw(seed: int) -> CallCondition:
     return CallCondition(str(seed), words_of(scenario), scenario, group_of(seed))
 
 
-def words_of(scenario: Scenario) -> str:
-    """The condition of a call of two people on one line."""
-    ups = [uplink_words(scenario, name) for name in scenario.participants]
+def words_of(scenario: Scenario, *written: Mapping[str, Any]) -> str:
+    """The condition of a call of two people on one line; ``written`` are the uplinks in other units."""
     video = scenario.video
     size = f"{video.width}x{video.height}" if video else "no video"
-    network = f"both ways {ups[0]}" if ups[0] == ups[1] else f"alice {ups[0]}; bob {ups[1]}"
-    return f"{network}; {size}{', audio' if scenario.audio else ''}"
+    return f"{network_words(scenario, *written)}; {size}{', audio' if scenario.audio else ''}"
 
 
-def uplink_words(scenario: Scenario, participant: str) -> str:
-    """An uplink on one line: ``393 kbit/s, 119 ms, queue 100 ms, loss 5 %``."""
-    up = scenario.link_of(participant).up.model_dump(mode="json", by_alias=True, exclude_none=True)
-    capacity, delay, loss = up["capacity"], up["delay"], up.get("loss")
+def network_words(scenario: Scenario, *written: Mapping[str, Any]) -> str:
+    """The uplinks of two people on one line: ``393 kbit/s, 119 ms, queue 100 ms, loss 5 %`` and so on."""
+    specs = [scenario.link_of(name).up for name in scenario.participants]
+    ups = written or [up.model_dump(mode="json", by_alias=True, exclude_none=True) for up in specs]
+    alice, bob = (path_words(up, spec.loss) for up, spec in zip(ups, specs, strict=True))
+    return f"both ways {alice}" if alice == bob else f"alice {alice}; bob {bob}"
+
+
+def path_words(up: Mapping[str, Any], loss: object) -> str:
+    """A path on one line. Its loss is that of a scenario, or the text in the table of the path."""
+    capacity, delay, queue, jitter = up["capacity"], up["delay"], up["queue"], up.get("jitter")
     if isinstance(capacity, dict):
         steps = capacity["steps"]
-        shape = "step to" if len(steps) == 3 else "ramp to"
-        capacity = f"{steps[0][1]} ({shape} {steps[1 if len(steps) == 3 else -1][1]})"
+        shape, other = ("step", steps[1]) if len(steps) == 3 else ("ramp", steps[-1])
+        capacity = f"{steps[0][1]} ({shape} to {other[1]})"
     if isinstance(delay, dict):
         delay = f"{delay['from']} to {delay['to']}"
-    queue = up["queue"]
     words = [str(capacity), str(delay), queue["aqm"] if isinstance(queue, dict) else f"queue {queue}"]
-    bursts = scenario.link_of(participant).up.loss
-    if isinstance(bursts, GilbertElliott):
-        p, r = bursts.p.value, bursts.r.value
+    if isinstance(loss, GilbertElliott):
+        p, r = loss.p.value, loss.r.value
         words.append(f"loss {100 * p / (p + r):.1f} % in bursts of {1 / r:.1f}")
     elif loss is not None:
-        words.append(f"loss {loss}")
-    jitter = up.get("jitter")
+        words.append(f"loss {up['loss']}")
     if isinstance(jitter, dict):
         words.append(f"jitter {jitter['sd']}{' with reordering' if jitter['reorder'] else ''}")
     elif jitter is not None:

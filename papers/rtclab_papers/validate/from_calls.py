@@ -12,8 +12,8 @@ import struct
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Executor
 from dataclasses import replace
-from itertools import islice, product
-from math import isnan, log
+from itertools import count, islice, product
+from math import isnan
 from pathlib import Path
 from statistics import fmean, median
 from tempfile import TemporaryDirectory
@@ -27,7 +27,7 @@ from rtclab.estimate import CallOfTwo, Estimate, call_of, estimate, read_call
 from rtclab.metrics import METRICS, prediction_interval
 from rtclab.scenario import GilbertElliott, Ratio
 from rtclab.trace import NS_PER_MS, NS_PER_S, CaptureInfo, write_text
-from rtclab_papers.csv_files import read_table
+from rtclab_papers.csv_files import read_table, schema_of
 from rtclab_papers.markdown import table
 from rtclab_papers.validate.conditions import draw
 
@@ -44,57 +44,37 @@ CLOCK_NS = 1_234_567_890
 """Difference of the clocks of two captures."""
 TICK_NS = 250_000
 RTCP_BYTES = 90
-CAPTURES, TWO_CLOCKS = "capture of both ends", "two captures with two clocks"
-RECEIVER_CAPTURE, SENDER_CAPTURE = "capture at the receiver", "capture at the sender"
-SENDER_LOG, RECEIVER_LOG = "event log of the sender", "event log of the receiver"
-SENDER_STATS, RECEIVER_STATS = "getStats of the sender", "getStats of the receiver"
 SOURCES = (
-    CAPTURES,
-    TWO_CLOCKS,
-    RECEIVER_CAPTURE,
-    SENDER_CAPTURE,
-    SENDER_LOG,
-    RECEIVER_LOG,
-    SENDER_STATS,
-    RECEIVER_STATS,
+    CAPTURES := "capture of both ends",
+    TWO_CLOCKS := "two captures with two clocks",
+    RECEIVER_CAPTURE := "capture at the receiver",
+    SENDER_CAPTURE := "capture at the sender",
+    SENDER_LOG := "event log of the sender",
+    RECEIVER_LOG := "event log of the receiver",
+    SENDER_STATS := "getStats of the sender",
+    RECEIVER_STATS := "getStats of the receiver",
 )
 SIMULATED_FROM = (CAPTURES, SENDER_LOG, SENDER_STATS)
 """The sources whose estimated scenarios are simulated."""
 COMPARED = {"rate": "receiving_rate", "freezes": "freeze_count_w3c"}
 BOUNDS = {"capacity_error_percent": 10.0, "delay_error_ms": 5.0, "loss_error_points": 1.0}
 """By error, the bound within which the page counts it as small."""
-SCHEMA = pl.Schema(
-    {
-        "seed": pl.Int64(),
-        "group": pl.String(),
-        "source": pl.String(),
-        "path": pl.String(),
-        "capacity_grade": pl.String(),
-        "capacity_error_percent": pl.Float64(),
-        "capacity_in_interval": pl.Boolean(),
-        "delay_grade": pl.String(),
-        "delay_error_ms": pl.Float64(),
-        "loss_error_points": pl.Float64(),
-        "loss_setting_error_points": pl.Float64(),
-        "rate_inside": pl.Boolean(),
-        "rate_share": pl.Float64(),
-        "freezes_inside": pl.Boolean(),
-        "freezes_share": pl.Float64(),
-    }
+SCHEMA = schema_of(
+    "seed int, group text, source text, path text, capacity_grade text, capacity_error_percent real, "
+    "capacity_in_interval flag, delay_grade text, delay_error_ms real, loss_error_points real, "
+    "loss_setting_error_points real, rate_inside flag, rate_share real, freezes_inside flag, "
+    "freezes_share real"
 )
 Row = dict[str, Any]
 
 
 def loaded_seeds() -> Iterator[int]:
     """The seeds of calls that loaded their path, from ``FIRST_SEED`` on."""
-    seed = FIRST_SEED
-    while True:
+    for seed in count(FIRST_SEED):
         trace = simulate(draw(seed).scenario)
-        packets = trace.table("packets").filter(pl.col("flow") == FLOW)
-        waited = packets["queued_ns"].drop_nulls()
+        waited = trace.table("packets").filter(flow=FLOW)["queued_ns"].drop_nulls()
         if len(waited) and (waited > LOADED_MS * NS_PER_MS).sum() >= LOADED_SHARE * len(waited):
             yield seed
-        seed += 1
 
 
 def evaluate(
@@ -201,47 +181,35 @@ def event_log_of(trace: Trace, outgoing: str) -> CallOfTwo:
     """
     packets = trace.table("packets")
     incoming = BACK if outgoing == FLOW else FLOW
-    rtp = packets.filter(pl.col("protocol") == "rtp")
     ticks = pl.col("delivered_ns") // TICK_NS * TICK_NS
-    sent = rtp.filter(pl.col("flow") == outgoing).with_columns(
+    sent = packets.filter(protocol="rtp", flow=outgoing).with_columns(
         delivered_ns=ticks, dropped_ns=pl.when(pl.col("delivered_ns").is_null()).then("sent_ns")
     )
-    feedback = (
-        packets.filter(pl.col("flow") == incoming, pl.col("protocol") == "rtcp")
-        .drop_nulls("delivered_ns")
-        .select(delivered_ns="sent_ns", reported_ns="delivered_ns")
-        .sort("delivered_ns")
-    )
+    received = packets.filter(pl.col("delivered_ns").is_not_null(), protocol="rtp", flow=incoming)
+    received = received.with_columns(delivered_ns=ticks, dropped_ns=pl.lit(None, pl.Int64))
+    feedback = packets.filter(pl.col("delivered_ns").is_not_null(), protocol="rtcp", flow=incoming)
     reported = (
         sent.drop_nulls("delivered_ns")
         .sort("delivered_ns")
-        .join_asof(feedback, on="delivered_ns", strategy="forward")
-        .drop_nulls("reported_ns")
+        .join_asof(
+            feedback.select(delivered_ns="sent_ns", reported_ns="delivered_ns").sort("delivered_ns"),
+            on="delivered_ns",
+            strategy="forward",
+        )
     )
     half_ns = cast(int, (reported["reported_ns"] - reported["sent_ns"]).min()) // 2
-    received = (
-        rtp.filter(pl.col("flow") == incoming)
-        .drop_nulls("delivered_ns")
-        .with_columns(delivered_ns=ticks, dropped_ns=pl.lit(None, pl.Int64))
-    )
-    parts = []
-    for part in (sent, received):
-        off_ns = cast(int, (part["delivered_ns"] - part["sent_ns"]).min()) - half_ns
-        moved = ["delivered_ns"] if part is sent else ["sent_ns"]
-        parts.append(part.with_columns(pl.col(moved) + (-off_ns if part is sent else off_ns)))
+    off = (pl.col("delivered_ns") - pl.col("sent_ns")).min() - half_ns
+    sent = sent.with_columns(delivered_ns=pl.col("delivered_ns") - off)
+    received = received.with_columns(sent_ns=pl.col("sent_ns") + off)
     unknown = ["queued_ns", "written_ns", "drop_cause", "drop_path"]
-    table = pl.concat(parts).with_columns(pl.lit(None, packets.schema[name]).alias(name) for name in unknown)
-    about = CaptureInfo(
-        files=("event-log",), begin_ns=0, notes=({"note": "the clocks of the two ends differ"},)
+    table = pl.concat([sent, received]).with_columns(
+        pl.lit(None, packets.schema[name]).alias(name) for name in unknown
     )
-    manifest = trace.manifest.model_copy(update={"backend": "log", "capture": about})
-    call = call_of(Trace.in_memory({"packets": table}, manifest))
-    others = packets.filter(pl.col("protocol") == "rtcp")
+    notes = ({"note": "the clocks of the two ends differ"},)
+    call = _call(trace, {"packets": table}, CaptureInfo(files=("event-log",), begin_ns=0, notes=notes))
     directions = []
     for one in call.directions:
-        rtcp = others.filter(pl.col("flow") == one.flow)
-        if one.flow == incoming:
-            rtcp = rtcp.drop_nulls("delivered_ns")
+        rtcp = feedback if one.flow == incoming else packets.filter(protocol="rtcp", flow=one.flow)
         at_s = rtcp["sent_ns"].to_numpy() / NS_PER_S
         assert one.packets is not None
         beside = one.packets.beside(at_s, np.full(len(at_s), float(RTCP_BYTES)))
@@ -251,30 +219,29 @@ def event_log_of(trace: Trace, outgoing: str) -> CallOfTwo:
 
 def stats_of(trace: Trace, participant: str) -> CallOfTwo:
     """The call as a log of getStats of one participant has it."""
-    tables = {
-        name: trace.table(name).filter(pl.col("participant") == participant)
-        for name in ("outbound_rtp", "inbound_rtp", "remote_inbound_rtp", "candidate_pair")
-    }
-    about = CaptureInfo(files=("getstats",), begin_ns=0)
-    return call_of(
-        Trace.in_memory(tables, trace.manifest.model_copy(update={"backend": "log", "capture": about}))
-    )
+    names = ("outbound_rtp", "inbound_rtp", "remote_inbound_rtp", "candidate_pair")
+    tables = {name: trace.table(name).filter(participant=participant) for name in names}
+    return _call(trace, tables, CaptureInfo(files=("getstats",), begin_ns=0))
+
+
+def _call(trace: Trace, tables: dict[str, pl.DataFrame], about: CaptureInfo) -> CallOfTwo:
+    """The call of which a log has these tables."""
+    manifest = trace.manifest.model_copy(update={"backend": "log", "capture": about})
+    return call_of(Trace.in_memory(tables, manifest))
 
 
 def _compared(scenario: Scenario, trace: Trace, made: Estimate) -> Row:
     """The errors of the estimate of the flow."""
     found = {one.name: one for one in made.paths["alice"].findings}
     seconds = np.arange(0.5, trace.manifest.duration_ns / NS_PER_S)
-    loaded = _loaded(trace, seconds)
-    row: Row = {
-        "capacity_grade": found["capacity"].grade,
-        "delay_grade": found["delay"].grade,
-    }
+    waited = trace.table("packets").filter(pl.col("queued_ns") > LOADED_MS * NS_PER_MS / 2, flow=FLOW)
+    loaded = np.isin(seconds - 0.5, (waited["sent_ns"] // NS_PER_S).unique().to_numpy())
+    row: Row = {f"{name}_grade": found[name].grade for name in ("capacity", "delay")}
     true_bps, true_ms = _course(scenario, "alice", seconds)
     own_bps, own_ms = _course(made.scenario, "alice", seconds)
     if found["capacity"].grade == "measured" and loaded.any():
-        off = [abs(log(own / true)) for own, true in zip(own_bps[loaded], true_bps[loaded], strict=True)]
-        row["capacity_error_percent"] = 100 * fmean(off)
+        off = np.abs(np.log(own_bps[loaded] / true_bps[loaded]))
+        row["capacity_error_percent"] = 100 * float(off.mean())
         if np.ptp(true_bps) == 0:
             low, high = found["capacity"].low or 0.0, found["capacity"].high or float("inf")
             row["capacity_in_interval"] = bool(low <= true_bps[0] / 1000 <= high)
@@ -283,9 +250,9 @@ def _compared(scenario: Scenario, trace: Trace, made: Estimate) -> Row:
             true_ms = (true_ms + _course(scenario, "bob", seconds)[1]) / 2
         row["delay_error_ms"] = float(np.abs(own_ms - true_ms).mean())
     if found["loss"].value is not None:
-        packets = trace.table("packets").filter(pl.col("flow") == FLOW, pl.col("protocol") == "rtp")
-        passed = packets.filter((pl.col("drop_cause") != "queue") | pl.col("drop_cause").is_null())
-        realised = 100 * passed.filter(pl.col("drop_cause") == "loss").height / max(passed.height, 1)
+        packets = trace.table("packets").filter(flow=FLOW, protocol="rtp")
+        passed = packets.filter(pl.col("drop_cause").ne_missing("queue"))
+        realised = 100 * passed.filter(drop_cause="loss").height / max(passed.height, 1)
         row["loss_error_points"] = abs(found["loss"].value - realised)
         row["loss_setting_error_points"] = abs(found["loss"].value - _setting(scenario))
     return row
@@ -310,15 +277,7 @@ def _course(scenario: Scenario, name: str, seconds: Any) -> tuple[Any, Any]:
     return bps[index], np.array([change[3] for change in changes])[index]
 
 
-def _loaded(trace: Trace, seconds: Any) -> Any:
-    """The seconds in which a packet of the flow waited in the queue."""
-    waited = trace.table("packets").filter(
-        pl.col("flow") == FLOW, pl.col("queued_ns") > LOADED_MS * NS_PER_MS / 2
-    )
-    return np.isin(seconds - 0.5, (waited["sent_ns"] // NS_PER_S).unique().to_numpy())
-
-
-def _values(traces: Iterator[Trace]) -> dict[str, list[float]]:
+def _values(traces: Iterable[Trace]) -> dict[str, list[float]]:
     """The compared values of each call."""
     found: dict[str, list[float]] = {name: [] for name in COMPARED}
     for trace in traces:
@@ -330,14 +289,13 @@ def _values(traces: Iterator[Trace]) -> dict[str, list[float]]:
 
 def _simulated(made: Estimate, original: dict[str, list[float]]) -> Row:
     """Whether calls of the estimated scenario lie in the 95 % prediction interval of the original."""
-    own = _values(iter(made.simulated(REPEATS)))
+    own = _values(made.simulated(REPEATS))
     row: Row = {}
     for name, values in original.items():
-        if len(values) < 2 or not own[name]:
-            continue
-        low, high = prediction_interval(values)
-        row[f"{name}_inside"] = low <= fmean(own[name]) <= high
-        row[f"{name}_share"] = fmean(low <= value <= high for value in own[name])
+        if len(values) > 1 and own[name]:
+            low, high = prediction_interval(values)
+            row[f"{name}_inside"] = low <= fmean(own[name]) <= high
+            row[f"{name}_share"] = fmean(low <= value <= high for value in own[name])
     return row
 
 
@@ -350,7 +308,9 @@ def tables(rows: pl.DataFrame) -> list[str]:
 
     def errors(own: pl.DataFrame) -> Iterator[str]:
         for column, bound in BOUNDS.items():
-            yield from _within(own[column].drop_nulls().to_list(), bound)
+            known = own[column].drop_nulls().to_list()
+            yield _share(own[column] <= bound) if known else "–"
+            yield f"{median(known):.2f}, {max(known):.2f}" if known else "–"
 
     def inside(own: pl.DataFrame) -> Iterator[str]:
         return (_share(own[f"{name}_inside"]) for name in COMPARED)
@@ -370,14 +330,6 @@ def _share(holds: pl.Series) -> str:
     """In how many of the known cases something holds, such as ``19 of 20``."""
     known = holds.drop_nulls()
     return f"{int(known.sum())} of {known.len()}"
-
-
-def _within(errors: Sequence[float], bound: float) -> tuple[str, str]:
-    """How many errors are within a bound, and their median and largest; dashes if there are none."""
-    if not errors:
-        return "–", "–"
-    inside = sum(error <= bound for error in errors)
-    return f"{inside} of {len(errors)}", f"{median(errors):.2f}, {max(errors):.2f}"
 
 
 def sentence(rows: pl.DataFrame, group: str) -> str:

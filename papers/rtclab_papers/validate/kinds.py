@@ -13,7 +13,7 @@ from typing import Any
 from rtclab.arenas import random_calls
 from rtclab.scenario import Scenario
 from rtclab_papers.markdown import table
-from rtclab_papers.validate.conditions import CallCondition, parity, uplink_words
+from rtclab_papers.validate.conditions import CallCondition, network_words, parity
 
 GROUP = "kinds"
 """The name of these conditions in files."""
@@ -31,8 +31,6 @@ DECKS: dict[str, dict[Any, int]] = {
     "tcp": {True: 5, False: 10},
 }
 """What the 15 calls of a half are: each half is dealt these cards, in an order of its own."""
-MAX_BITRATE = {180: "600 kbit/s", 360: "1700 kbit/s", 480: "1700 kbit/s", 720: "2500 kbit/s"}
-"""The maximum of browsers, by the height of the camera."""
 DISCIPLINES = (("droptail", 0.4), ("codel", 0.2), ("fq_codel", 0.2), ("pie", 0.2))
 """The queue of an uplink, and the probability."""
 REORDERED = 0.3
@@ -89,7 +87,8 @@ def draw(seed: int) -> CallCondition:
     # Without tables at the top, only alice has a camera and a microphone.
     senders = data["participants"]["alice"] if media == "one way" else data
     if media != "sound alone":
-        senders["video"] = _camera(seed)
+        width, height = _card(seed, "size")
+        senders["video"] = random_calls.camera(width, height, _card(seed, "frame_rate"))
     if _card(seed, "sound") or media == "sound alone":
         senders["audio"] = {"bitrate": "32 kbit/s"}
     if _card(seed, "relay"):
@@ -105,17 +104,6 @@ def _card(seed: int, deck: str) -> Any:
     cards = [card for card, count in DECKS[deck].items() for _ in range(count)]
     random.Random(f"kinds {deck} {parity(seed)}").shuffle(cards)
     return cards[(seed - 1) // 2]
-
-
-def _camera(seed: int) -> dict[str, Any]:
-    width, height = _card(seed, "size")
-    return {
-        "width": width,
-        "height": height,
-        "frame_rate": _card(seed, "frame_rate"),
-        "camera": "steady",
-        "max_bitrate": MAX_BITRATE[height],
-    }
 
 
 def _uplink(source: random.Random, *, lossless: bool) -> dict[str, Any]:
@@ -134,11 +122,9 @@ def _uplink(source: random.Random, *, lossless: bool) -> dict[str, Any]:
 
 def words_of(scenario: Scenario) -> str:
     """The condition on one line: media, connection, network, and what is beside it."""
-    ups = [uplink_words(scenario, name) for name in scenario.participants]
-    network = f"both ways {ups[0]}" if ups[0] == ups[1] else f"alice {ups[0]}; bob {ups[1]}"
     relay = ["over a relay"] * any(call.relay is not None for call in scenario.calls)
     beside = ["beside CUBIC"] * bool(scenario.traffic)
-    return "; ".join([_media_words(scenario), *relay, *beside, network])
+    return "; ".join([_media_words(scenario), *relay, *beside, network_words(scenario)])
 
 
 def _media_words(scenario: Scenario) -> str:

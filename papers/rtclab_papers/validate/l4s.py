@@ -8,13 +8,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+from rtclab.arenas import random_calls
 from rtclab.experiment import Condition
 from rtclab.metrics import METRICS, Difference, Summary, summarise, welch
 from rtclab.scenario import Scenario
-from rtclab_papers.campaigns import LIVE, SIM, Key, Record, RowFile, run_both
+from rtclab_papers.campaigns import LIVE, SIM, Key, Record, RowFile, run_both, samples
 
 LIVE_REPEATS, SIMULATED_REPEATS = 3, 30
 
@@ -24,13 +26,7 @@ TCP_START = "5 s"
 DELAY = "20 ms"
 FLOW = "alice->bob"
 """The direction that is looked at. The TCP connection has the same direction."""
-VIDEO = {
-    "width": 1280,
-    "height": 720,
-    "frame_rate": 30,
-    "camera": "steady",
-    "max_bitrate": "2500 kbit/s",
-}
+VIDEO = random_calls.camera(1280, 720)
 
 CONTROLS = {"goog-cc": "goog-cc", "scream": "SCReAM"}
 """The congestion controls of the call, and their names on the page."""
@@ -124,21 +120,20 @@ class Repeats:
 
     records: Mapping[Key, Record]
 
+    @cached_property
+    def samples(self) -> dict[tuple[str, str, str, str], list[float]]:
+        """The values by condition, backend, metric and flow."""
+        return samples(self.records.values())
+
     def summary(self, cell: Cell, side: str, metric: str, flow: str = FLOW) -> Summary:
         """Mean and interval of a metric over the repeats of a condition on one backend."""
-        values = [
-            one.number(metric, flow)
-            for key, one in sorted(self.records.items())
-            if (key.condition, key.backend) == (cell.name, side) and one.outcome == "finished"
-        ]
-        return summarise(values, METRICS[metric].bounds)
+        return summarise(self.samples.get((cell.name, side, metric, flow), []), METRICS[metric].bounds)
 
     def tcp(self, cell: Cell, side: str) -> Summary:
-        """Mean and interval of the rate of the TCP connection, in kbit/s."""
-        call = {FLOW, "->".join(reversed(FLOW.split("->")))}
-        flows = {flow for one in self.records.values() for flow in one.by_flow("receiving_rate")} - call
-        found = [self.summary(cell, side, "receiving_rate", flow) for flow in sorted(flows)]
-        return next((one for one in found if one.repeats), summarise([]))
+        """Mean and interval of the rate of the TCP connection in kbit/s; its name has no arrow."""
+        rate = (cell.name, side, "receiving_rate")
+        others = (of for (*key, flow), of in self.samples.items() if (*key,) == rate and "->" not in flow)
+        return summarise(next(others, []), METRICS["receiving_rate"].bounds)
 
     def difference(self, before: Cell, after: Cell, side: str, metric: str) -> Difference:
         """The mean of ``after`` minus the mean of ``before``."""

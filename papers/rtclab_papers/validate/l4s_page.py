@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import product
 from math import isnan
 from pathlib import Path
 
@@ -61,23 +62,17 @@ all differences of the table together (Holm, 5 %)."""
 
 
 def _contrasts(found: Repeats) -> str:
-    differences = {
-        (words, case, metric, side): found.difference(Cell(case, *before), Cell(case, *after), side, metric)
-        for words, before, after in CONTRASTS
-        for case in CASES
-        for side in SIDES
-        for metric in COMPARED
-    }
-    marks = dict(zip(differences, holm([one.p for one in differences.values()]), strict=True))
-    columns = [(metric, side) for metric in COMPARED for side in SIDES]
-    rows = []
-    for words, _, _ in CONTRASTS:
-        for case in CASES:
-            keys = [(words, case, *column) for column in columns]
-            cells = [_difference(differences[key], bold=bool(marks[key])) for key in keys]
-            rows.append([words, CASES[case][0], *cells])
-    heads = [f"{with_unit(metric)}, {SIDES[side]}" for metric, side in columns]
-    return table(["compared", "case", *heads], rows, "llr")
+    keys = [*product(CONTRASTS, CASES, COMPARED, SIDES)]
+    differences = [
+        found.difference(Cell(case, *before), Cell(case, *after), side, metric)
+        for (_, before, after), case, metric, side in keys
+    ]
+    rows: dict[tuple[str, str], list[str]] = {}
+    marks = holm([one.p for one in differences])
+    for ((words, *_), case, *_), one, mark in zip(keys, differences, marks, strict=True):
+        rows.setdefault((words, CASES[case][0]), []).append(_difference(one, bold=bool(mark)))
+    heads = [f"{with_unit(metric)}, {words}" for metric, words in product(COMPARED, SIDES.values())]
+    return table(["compared", "case", *heads], ([*key, *cells] for key, cells in rows.items()), "llr")
 
 
 def _table(found: Repeats, case: str, *, tcp: bool) -> str:
@@ -114,11 +109,10 @@ def _difference(one: Difference, *, bold: bool) -> str:
 
 def _drawing(found: Repeats) -> Drawing:
     """Rate against queuing delay: axes for each case, a look for each queue and control."""
-    combinations = [(queue, control) for queue in QUEUES for control in CONTROLS]
     axes, largest = [], [1.0, 1.0]
     for case, (words, _, _) in CASES.items():
         dots = []
-        for index, (queue, control) in enumerate(combinations):
+        for index, (queue, control) in enumerate(product(QUEUES, CONTROLS)):
             look = Style.numbered(index, f"{CONTROLS[control]}, {QUEUES[queue][0]}")
             for side in SIDES:
                 cell = Cell(case, queue, control)
@@ -132,11 +126,6 @@ def _drawing(found: Repeats) -> Drawing:
                 dots.append(Dots(look, x, y, low, high, hollow=side == LIVE))
         axes.append(Axes(words, dots))
     title = "Rate and queuing delay of the call: filled simulated, hollow live"
-    return Drawing(
-        "rate-and-delay",
-        title,
-        title,
-        Axis.from_zero(with_unit("queuing_delay_p95"), largest[0]),
-        Axis.from_zero(with_unit("receiving_rate"), largest[1]),
-        axes,
-    )
+    delays = Axis.from_zero(with_unit("queuing_delay_p95"), largest[0])
+    rates = Axis.from_zero(with_unit("receiving_rate"), largest[1])
+    return Drawing("rate-and-delay", title, title, delays, rates, axes)

@@ -11,7 +11,7 @@ from typing import Any
 
 from rtclab.arenas import random_calls
 from rtclab.scenario import Scenario
-from rtclab_papers.validate.conditions import CallCondition
+from rtclab_papers.validate.conditions import CallCondition, words_of
 
 DURATION_S = 45
 SCREAM_SEEDS = range(1, 41)
@@ -25,7 +25,13 @@ GROUPS = {
 }
 """The groups of these conditions, in the order of the page."""
 
-MARKING = ("dualpi2", "step", "fq_codel", "codel")
+# Below 10 Mbit/s the default threshold of 1 ms is shorter than a packet of 1200 B.
+MARKING: tuple[dict[str, Any], ...] = (
+    {"aqm": "dualpi2"},
+    {"aqm": "step", "threshold": "5 ms", "limit": "300 ms"},
+    {"aqm": "fq_codel"},
+    {"aqm": "codel", "ecn": True},
+)
 """The queues that mark SCReAM's packets, each as likely."""
 MANAGED = ("codel", "fq_codel", "pie", "dualpi2")
 """The queues that goog-cc's calls go through, in turn by their seeds."""
@@ -75,31 +81,19 @@ def draw(seed: int) -> CallCondition:
         "seed": seed,
         "congestion_control": {"name": control},
         "participants": {"alice": {"link": {"up": alice}}, "bob": {"link": {"up": bob}}},
-        "video": {
-            "width": 1280 if wide else 640,
-            "height": 720 if wide else 480,
-            "frame_rate": 30,
-            "camera": "steady",
-            # The maximum of browsers at this size.
-            "max_bitrate": "2500 kbit/s" if wide else "1700 kbit/s",
-        },
+        "video": random_calls.camera(*((1280, 720) if wide else (640, 480))),
     }
     if source.random() < 0.5:
         data["audio"] = {"bitrate": "32 kbit/s"}
     scenario = Scenario.read(data, f"condition {seed}")
-    return CallCondition(f"marks-{seed:03d}", _words(control, alice, bob, data), scenario, _group(seed))
-
-
-def _group(seed: int) -> str:
-    if seed in GOOG_CC_SEEDS:
-        return GOOG_CC
-    return LEARNED if seed % 2 else HELD_OUT
+    words = f"{control}; {words_of(scenario, alice, bob)}"
+    group = (LEARNED if seed % 2 else HELD_OUT) if is_scream else GOOG_CC
+    return CallCondition(data["name"], words, scenario, group)
 
 
 def _uplink(source: random.Random, seed: int, *, managed: bool) -> dict[str, Any]:
-    capacity = random_calls.log_uniform(source, 300, 8_000)
     uplink: dict[str, Any] = {
-        "capacity": random_calls.kbps(capacity),
+        "capacity": random_calls.kbps(random_calls.log_uniform(source, 300, 8_000)),
         "delay": random_calls.ms(random_calls.log_uniform(source, 5, 100)),
     }
     limit, chosen = random_calls.log_uniform(source, 30, 500), source.randrange(len(MARKING))
@@ -108,45 +102,11 @@ def _uplink(source: random.Random, seed: int, *, managed: bool) -> dict[str, Any
     elif seed in GOOG_CC_SEEDS:
         uplink["queue"] = {"aqm": MANAGED[seed % len(MANAGED)]}
     else:
-        uplink["queue"] = _marking(MARKING[chosen])
+        uplink["queue"] = MARKING[chosen]
     if random_calls.choice(source, [(True, 0.2), (False, 0.8)]):
         uplink["loss"] = f"{0.1 + 2.9 * source.random():.2f} %"
     if random_calls.choice(source, [(True, 0.25), (False, 0.75)]):
         other = random_calls.kbps(random_calls.log_uniform(source, 300, 8_000))
-        uplink["capacity"] = {
-            "steps": [
-                ["0 s", random_calls.kbps(capacity)],
-                ["15 s", other],
-                ["30 s", random_calls.kbps(capacity)],
-            ]
-        }
+        first = uplink["capacity"]
+        uplink["capacity"] = {"steps": [["0 s", first], ["15 s", other], ["30 s", first]]}
     return uplink
-
-
-def _marking(aqm: str) -> dict[str, Any]:
-    """A queue that marks ECN-capable packets."""
-    match aqm:
-        case "step":
-            # Below 10 Mbit/s the default of 1 ms is shorter than a packet of 1200 B.
-            return {"aqm": aqm, "threshold": "5 ms", "limit": "300 ms"}
-        case "codel":
-            return {"aqm": aqm, "ecn": True}
-        case _:
-            return {"aqm": aqm}
-
-
-def _words(control: str, alice: dict[str, Any], bob: dict[str, Any], data: dict[str, Any]) -> str:
-    """The condition on one line."""
-    ups = [_uplink_words(one) for one in (alice, bob)]
-    network = f"both ways {ups[0]}" if ups[0] == ups[1] else f"alice {ups[0]}; bob {ups[1]}"
-    size = f"{data['video']['width']}x{data['video']['height']}"
-    return f"{control}; {network}; {size}{', audio' if 'audio' in data else ''}"
-
-
-def _uplink_words(up: dict[str, Any]) -> str:
-    capacity, queue = up["capacity"], up["queue"]
-    if isinstance(capacity, dict):
-        capacity = f"{capacity['steps'][0][1]} (step to {capacity['steps'][1][1]})"
-    kind = f"queue {queue}" if isinstance(queue, str) else queue["aqm"]
-    loss = [f"loss {up['loss']}"] if "loss" in up else []
-    return ", ".join([capacity, up["delay"], kind, *loss])

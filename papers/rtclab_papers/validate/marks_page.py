@@ -9,7 +9,7 @@ from rtclab_papers.markdown import write_page
 from rtclab_papers.validate import marks
 from rtclab_papers.validate.outcome_files import read_chances
 from rtclab_papers.validate.outcomes import SIMULATED_REPEATS, ConditionOutcome, ErrorsByChance
-from rtclab_papers.validate.scores import COLUMNS, condition_table, goal_words, score_table
+from rtclab_papers.validate.scores import COLUMNS, by_group, condition_table, goal_words, score_table
 from rtclab_papers.validate.twin_page import distribution, plots
 from rtclab_papers.validate.twin_plots import drawings
 
@@ -35,8 +35,7 @@ def write_marks(page: Path, outcomes: Sequence[ConditionOutcome], rows: Path) ->
         outcomes: the conditions.
         rows: the file of their rows, beside which the errors by chance are.
     """
-    shown = drawings(outcomes, marks.GROUPS) if outcomes else []
-    write_page(page, _page(page.stem, outcomes, read_chances(rows)), shown)
+    write_page(page, _page(page.stem, outcomes, read_chances(rows)), drawings(outcomes, marks.GROUPS))
 
 
 def _page(stem: str, outcomes: Sequence[ConditionOutcome], chances: ErrorsByChance) -> Iterator[str]:
@@ -49,12 +48,9 @@ Made by `rtclab validate marks`. Each condition is a call of two people, drawn f
 distribution below, run once with two real Chromiums for {marks.DURATION_S} s and simulated
 {SIMULATED_REPEATS} times. The models were improved on the odd seeds of SCReAM; its even seeds, and all seeds
 of goog-cc, were compared afterwards."""
-    for group, words in marks.GROUPS.items():
-        own = [one for one in outcomes if one.condition.group == group]
-        if not own:
-            continue
+    for group, own in by_group(outcomes, marks.GROUPS).items():
         goals = group if group in AIMED else ""
-        yield f"## {words}"
+        yield f"## {marks.GROUPS[group]}"
         yield score_table(own, {group: "all"}, goals=goals, aims=AIMS, chances=chances)
         if goals:
             lucky = {metric: one for (name, metric), one in chances.items() if name == group}

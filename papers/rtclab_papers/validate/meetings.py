@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+from rtclab.arenas import random_calls
 from rtclab.scenario import Scenario
-from rtclab_papers.validate.conditions import CallCondition
+from rtclab_papers.validate.conditions import CallCondition, path_words
 
 GROUP = "meetings"
 GROUPS = {GROUP: GROUP}
@@ -31,7 +32,7 @@ WORSE_LINK = {
     "down": {"capacity": "2500 kbit/s", "delay": "60 ms", "queue": "200 ms", "loss": "1 %"},
 }
 """Less up than one stream wants, and enough down for all that an SFU forwards."""
-VIDEO = {"width": 320, "height": 180, "frame_rate": 15, "camera": "steady", "max_bitrate": "600 kbit/s"}
+VIDEO = random_calls.camera(320, 180, 15)
 """The camera, with the maximum rate of browsers at this size.
 
 It is small because two cores encode twelve streams in a mesh of four. At 320x240 and 30 frames/s a frame took
@@ -87,10 +88,4 @@ differ only in how connections are set up."""
 
 def _words(link: dict[str, dict[str, str]]) -> str:
     """Both directions of a link on one line."""
-    return "; ".join(f"{way} {_path_words(path)}" for way, path in link.items())
-
-
-def _path_words(path: dict[str, str]) -> str:
-    """One direction: ``3 Mbit/s, 25 ms, queue 100 ms``."""
-    named = {key: value for key, value in path.items() if key not in ("capacity", "delay")}
-    return ", ".join([path["capacity"], path["delay"], *(f"{key} {value}" for key, value in named.items())])
+    return "; ".join(f"{way} {path_words(path, path.get('loss'))}" for way, path in link.items())

@@ -7,15 +7,14 @@ by chance of each group of conditions.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from math import isnan, nan
+from dataclasses import astuple
+from math import nan
 from pathlib import Path
 from typing import Any
 
-import polars as pl
-
 from rtclab.errors import BadInput
 from rtclab.metrics import PredictionRange
-from rtclab_papers.csv_files import beside, read_table, rounded, write_table
+from rtclab_papers.csv_files import beside, read_table, schema_of, write_table
 from rtclab_papers.validate.conditions import CallCondition
 from rtclab_papers.validate.outcomes import (
     COMPARED,
@@ -28,50 +27,17 @@ from rtclab_papers.validate.outcomes import (
     Simulated,
 )
 
-CONDITIONS = pl.Schema(
-    {
-        "name": pl.String(),
-        "group": pl.String(),
-        "condition": pl.String(),
-        "measured": pl.String(),
-        "schema": pl.Int64(),
-        "tries": pl.Int64(),
-        "disturbed": pl.String(),
-        "live_calls": pl.Int64(),
-        "live_connected": pl.Int64(),
-        "simulated_calls": pl.Int64(),
-        "simulated_connected": pl.Int64(),
-    }
+CONDITIONS = schema_of(
+    "name text, group text, condition text, measured text, schema int, tries int, disturbed text, "
+    "live_calls int, live_connected int, simulated_calls int, simulated_connected int"
 )
-VALUES = pl.Schema(
-    {
-        "name": pl.String(),
-        "metric": pl.String(),
-        "flow": pl.String(),
-        "live": pl.Float64(),
-        "simulated": pl.Float64(),
-        "low": pl.Float64(),
-        "high": pl.Float64(),
-        "known": pl.Int64(),
-    }
+VALUES = schema_of(
+    "name text, metric text, flow text, live real, simulated real, low real, high real, known int"
 )
-CHANCE = pl.Schema(
-    {
-        "group": pl.String(),
-        "metric": pl.String(),
-        "error": pl.Float64(),
-        "low": pl.Float64(),
-        "high": pl.Float64(),
-    }
-)
+CHANCE = schema_of("group text, metric text, error real, low real, high real")
 DIGITS, CHANCE_DIGITS = 6, 4
 """Significant digits of values, and of errors by chance, in the files."""
 Row = tuple[Any, ...]
-
-
-def values_file(file: Path) -> Path:
-    """The file of the values beside the file of the conditions."""
-    return beside(file, "values")
 
 
 def names_in(file: Path) -> list[str]:
@@ -85,10 +51,11 @@ def read_outcomes(file: Path, conditions: Iterable[CallCondition]) -> dict[str, 
     Raises:
         BadInput: the file or the one of its values has other columns, or the latter is missing.
     """
-    if file.is_file() and not values_file(file).is_file():
-        raise BadInput(f"{values_file(file)}: no such file")
+    of_values = beside(file, "values")
+    if file.is_file() and not of_values.is_file():
+        raise BadInput(f"{of_values}: no such file")
     rows = {row["name"]: row for row in read_table(file, CONDITIONS).iter_rows(named=True)}
-    values = read_table(values_file(file), VALUES).rows_by_key("name", named=True)
+    values = read_table(of_values, VALUES).rows_by_key("name", named=True)
     known = [one for one in conditions if one.name in rows]
     return {one.name: _outcome(one, rows[one.name], values.get(one.name, [])) for one in known}
 
@@ -113,23 +80,20 @@ def _outcome(
         row["measured"] or "",
         row["schema"],
     )
-    if row["simulated_calls"] is None:
-        return ConditionOutcome(condition, calls)
-    return ConditionOutcome(
-        condition, calls, Simulated(row["simulated_calls"], row["simulated_connected"], simulated)
-    )
+    counts = (row["simulated_calls"] or 0, row["simulated_connected"] or 0)
+    return ConditionOutcome(condition, calls, Simulated(*counts, simulated))
 
 
 def write_outcomes(file: Path, outcomes: Sequence[ConditionOutcome]) -> None:
     """Writes outcomes into both files; rows of other conditions stay as they are, in their order."""
     for place, schema, rows_of in (
-        (values_file(file), VALUES, _value_rows),
+        (beside(file, "values"), VALUES, _value_rows),
         (file, CONDITIONS, _condition_rows),
     ):
         kept: dict[str, Iterable[Row]] = {}
         kept |= read_table(place, schema).rows_by_key("name", include_key=True)
         kept |= {one.condition.name: rows_of(one) for one in outcomes}
-        write_table(place, (row for rows in kept.values() for row in rows), schema)
+        write_table(place, (row for rows in kept.values() for row in rows), schema, DIGITS)
 
 
 def _condition_rows(one: ConditionOutcome) -> Iterator[Row]:
@@ -143,22 +107,17 @@ def _value_rows(one: ConditionOutcome) -> Iterator[Row]:
     simulated = one.simulated.values
     for key in sorted({*one.live.values, *simulated}):
         found = simulated.get(key)
-        ends = (None, None, None) if found is None else (found.middle, found.low, found.high)
+        said = (None, None, None, 0) if found is None else (found.middle, found.low, found.high, found.known)
         for value in one.live.values.get(key) or [nan]:
-            numbers = (None if end is None or isnan(end) else rounded(end, DIGITS) for end in (value, *ends))
-            yield (one.condition.name, *key, *numbers, 0 if found is None else found.known)
+            yield (one.condition.name, *key, value, *said)
 
 
 def write_chances(file: Path, found: ErrorsByChance) -> None:
     """Writes errors by chance beside the file of the conditions, and keeps the errors of other groups."""
-    known = sorted(
-        (read_chances(file) | dict(found)).items(), key=lambda item: (item[0][0], COMPARED.index(item[0][1]))
-    )
-    rows = (
-        (*key, *(rounded(value, CHANCE_DIGITS) for value in (one.error, one.low, one.high)))
-        for key, one in known
-    )
-    write_table(beside(file, "chance"), rows, CHANCE)
+    known = read_chances(file) | dict(found)
+    ordered = sorted(known, key=lambda key: (key[0], COMPARED.index(key[1])))
+    rows = ((*key, *astuple(known[key])) for key in ordered)
+    write_table(beside(file, "chance"), rows, CHANCE, CHANCE_DIGITS)
 
 
 def read_chances(file: Path) -> dict[tuple[str, str], ErrorByChance]:

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from math import nan
 from warnings import catch_warnings, simplefilter
 
 import numpy as np
-import polars as pl
 
 from rtclab import Results
 from rtclab.metrics import METRICS, Metric, PredictionRange, prediction_range
@@ -186,14 +185,13 @@ class ConditionOutcome:
     @cached_property
     def pairs(self) -> tuple[ValuePair, ...]:
         """Everything that is compared and known on both sides."""
-        return tuple(self._pairs())
-
-    def _pairs(self) -> Iterator[ValuePair]:
-        for (metric, flow), values in self.live.values.items():
-            expected = self.simulated.values.get((metric, flow))
-            if metric in COMPARED and expected is not None:
-                for value in values:
-                    yield ValuePair(self.condition.name, self.condition.group, metric, flow, value, expected)
+        about, said = (self.condition.name, self.condition.group), self.simulated.values
+        return tuple(
+            ValuePair(*about, *key, value, said[key])
+            for key, values in self.live.values.items()
+            if key[0] in COMPARED and key in said
+            for value in values
+        )
 
     @property
     def connects_on_one_side_only(self) -> bool:
@@ -207,60 +205,41 @@ LEFT_OUT_OF = 6
 """Of this many conditions of a group, one may be left out because the machine disturbed its call."""
 
 
-def left_out(outcomes: Sequence[ConditionOutcome]) -> list[ConditionOutcome]:
-    """The conditions of a group that the machine disturbed in every try; none if they are too many.
+def counted(outcomes: Sequence[ConditionOutcome]) -> list[ConditionOutcome]:
+    """The conditions whose values count: without those that the machine disturbed in every try.
 
     The load of the machine must not choose what is compared, so if they are more than one in
-    ``LEFT_OUT_OF``, all of them count.
+    ``LEFT_OUT_OF`` of their group, all of them count.
     """
-    disturbed = [one for one in outcomes if one.live.disturbed]
-    return disturbed if LEFT_OUT_OF * len(disturbed) <= len(outcomes) else []
-
-
-def counted(outcomes: Sequence[ConditionOutcome]) -> list[ConditionOutcome]:
-    """The conditions whose values count: without those that are left out of their group."""
     groups: dict[str, list[ConditionOutcome]] = {}
     for one in outcomes:
         groups.setdefault(one.condition.group, []).append(one)
-    spared = {one.condition.name for own in groups.values() for one in left_out(own)}
-    return [one for one in outcomes if one.condition.name not in spared]
+    disturbed = {name: sum(bool(one.live.disturbed) for one in own) for name, own in groups.items()}
+    all_count = {name for name, own in groups.items() if LEFT_OUT_OF * disturbed[name] > len(own)}
+    return [one for one in outcomes if not one.live.disturbed or one.condition.group in all_count]
 
 
 def live_of(results: Results) -> Live:
     """The live side of a condition, with all metrics that live calls know, from the results of its calls."""
     names = {metric.name for metric in METRICS.values() if metric.scope != "run"}
-    values = {key: [*found.values()] for key, found in _by_repeat(results.metrics()).items()}
-    calls = len(results.repeats)
+    [side] = results.sides(totals_per_minute=False).values()
     connected = sum(not trace.manifest.not_connected for trace in results.traces)
-    return Live(calls, connected, {key: found for key, found in values.items() if key[0] in names})
+    values = {key: [*of.values()] for key, of in side.values.items() if key[0] in names}
+    return Live(len(side.run.repeats), connected, values)
 
 
 def simulated_of(results: Results) -> dict[str, Simulated]:
     """What was simulated of each condition, by its label."""
-    rows = results.metrics().partition_by("condition", as_dict=True)
     found = {}
-    for label, calls in results.outcomes().group_by("condition", maintain_order=True):
-        values = _by_repeat(rows[label]) if label in rows else {}
-        repeats = calls["repeat"].to_list()
-        found[str(label[0])] = Simulated(
-            len(repeats),
-            # Of a finished simulation, the note names the pairs that did not connect.
-            calls.filter(status="finished", note="").height,
-            {key: prediction_range([*of.values()]) for key, of in values.items()},
-            {
-                key: errors_by_chance(key[0], [of.get(repeat, nan) for repeat in repeats])
-                for key, of in values.items()
-            },
-        )
-    return found
-
-
-def _by_repeat(rows: pl.DataFrame) -> dict[Key, dict[int, float]]:
-    """The known values by metric and flow, and by repeat."""
-    found: dict[Key, dict[int, float]] = {}
-    known = rows.filter(pl.col("value").is_not_null())
-    for metric, flow, repeat, value in known.select("metric", "flow", "repeat", "value").iter_rows():
-        found.setdefault((metric, flow), {})[repeat] = value
+    for label, side in results.sides(totals_per_minute=False).items():
+        # Of a finished simulation, the note names the pairs that did not connect.
+        connected = sum(one.status == "finished" and not one.note for one in side.run.repeats)
+        values = {key: prediction_range([*of.values()]) for key, of in side.values.items()}
+        errors = {
+            key: errors_by_chance(key[0], [of.get(one.repeat, nan) for one in side.run.repeats])
+            for key, of in side.values.items()
+        }
+        found[label] = Simulated(len(side.run.repeats), connected, values, errors)
     return found
 
 
@@ -294,17 +273,12 @@ def median_errors_by_chance(outcomes: Iterable[ConditionOutcome]) -> dict[tuple[
             if (pair.metric, pair.flow) in one.simulated.errors:
                 own = one.simulated.errors[pair.metric, pair.flow]
                 errors.setdefault((pair.group, pair.metric), []).append(own)
-    return {key: found for key, own in errors.items() if (found := _median_error(own)) is not None}
-
-
-def _median_error(errors: Sequence[Sequence[float]]) -> ErrorByChance | None:
-    """The error by chance of one metric, whose errors have a row per value and a column per repeat."""
-    repeats = min(map(len, errors))
-    table = np.asarray([row[:repeats] for row in errors])
-    with catch_warnings():
-        simplefilter("ignore", RuntimeWarning)  # a repeat without any error is NaN
-        medians = np.nanmedian(table, axis=0)
-    medians = medians[~np.isnan(medians)]
-    if not medians.size:
-        return None
-    return ErrorByChance(float(np.median(medians)), float(medians.min()), float(medians.max()))
+    found = {}
+    for key, rows in errors.items():
+        repeats = min(map(len, rows))
+        with catch_warnings():
+            simplefilter("ignore", RuntimeWarning)  # a repeat without any error is NaN
+            medians = np.nanmedian([row[:repeats] for row in rows], axis=0)
+        if (known := medians[~np.isnan(medians)]).size:
+            found[key] = ErrorByChance(float(np.median(known)), float(known.min()), float(known.max()))
+    return found

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, get_args
 
+from rtclab.arenas import random_calls
 from rtclab.errors import BadInput
 from rtclab.scenario import BYTES_PER_OPPORTUNITY, Scenario, read_mahimahi
 from rtclab_papers.markdown import table
@@ -24,6 +25,8 @@ GROUP = "recorded"
 GROUPS = {GROUP: GROUP}
 """The group of these conditions, and its heading in tables."""
 
+Way = Literal["up", "down"]
+"""A direction of the phone's link."""
 DURATION_S = 45
 USED_MS = 60_000
 """The begin of a recording that is used; it repeats afterwards. It is longer than a call."""
@@ -31,15 +34,8 @@ DELAY_MS = 20
 """One-way delay of the cellular link, the usual ``mm-delay 20`` of experiments with Mahimahi."""
 QUEUE = "150 kB"
 """Queue of the cellular link in each direction: 100 full packets, 1.2 s at 1 Mbit/s."""
-OTHER_LINK = {
-    "up": {"capacity": "20 Mbit/s", "delay": "5 ms", "queue": "100 ms"},
-    "down": {"capacity": "20 Mbit/s", "delay": "5 ms", "queue": "100 ms"},
-}
+OTHER_LINK = {way: {"capacity": "20 Mbit/s", "delay": "5 ms", "queue": "100 ms"} for way in get_args(Way)}
 """The link of the other participant."""
-
-
-Way = Literal["up", "down"]
-"""A direction of the phone's link."""
 
 
 @dataclass(frozen=True)
@@ -89,9 +85,10 @@ class Network:
     sha256: tuple[str, str]
     member: str = ""
 
-    def file(self, way: Way) -> str:
-        """The name of the file of a direction."""
-        return self.up if way == "up" else self.down
+    @property
+    def files(self) -> list[str]:
+        """The names of the files, each once."""
+        return list(dict.fromkeys((self.up, self.down)))
 
 
 def _mahimahi(name: str, words: str, stem: str, up: str, down: str) -> Network:
@@ -162,9 +159,14 @@ def conditions(folder: Path, say: Callable[[str], None]) -> list[CallCondition]:
     """
     found = []
     for network in NETWORKS:
-        lacking = [file for file in _files(network) if not (folder / file).is_file()]
+        lacking = [file for file in network.files if not (folder / file).is_file()]
         if lacking:
-            say(f"recorded-{network.name}: left out. {where(network, lacking, folder)}")
+            source = network.source
+            origin = f"{source.folder}/ of " if source.folder != "." else ""
+            say(
+                f"recorded-{network.name}: left out. Put {' and '.join(lacking)} from {origin}github.com/"
+                f"{source.repository} (commit {source.revision[:12]}, {source.licence}) into {folder}."
+            )
         else:
             found.append(condition(network, folder))
     return found
@@ -173,21 +175,6 @@ def conditions(folder: Path, say: Callable[[str], None]) -> list[CallCondition]:
 def known_conditions() -> list[CallCondition]:
     """The conditions, without capacity on their links: to show what is kept of them, not to run them."""
     return [condition(network, None) for network in NETWORKS]
-
-
-def _files(network: Network) -> list[str]:
-    """The files of a network, each once."""
-    return list(dict.fromkeys((network.up, network.down)))
-
-
-def where(network: Network, lacking: list[str], folder: Path) -> str:
-    """The sentence that says which files are missing, and where to get and put them."""
-    source = network.source
-    origin = f"{source.folder}/ of " if source.folder != "." else ""
-    return (
-        f"Put {' and '.join(lacking)} from {origin}github.com/{source.repository} "
-        f"(commit {source.revision[:12]}, {source.licence}) into {folder}."
-    )
 
 
 def condition(network: Network, folder: Path | None) -> CallCondition:
@@ -200,36 +187,25 @@ def condition(network: Network, folder: Path | None) -> CallCondition:
         OSError: a file cannot be read.
     """
     name = f"recorded-{network.name}"
+    paths: dict[Way, dict[str, Any]] = {way: {"delay": f"{DELAY_MS} ms"} for way in get_args(Way)}
+    if folder is not None:
+        # The recordings are in the scenario, so that its run needs no file.
+        for way, path in paths.items():
+            times = opportunities(network, way, folder)
+            path |= {"capacity": {"trace": getattr(network, way), "opportunities_ms": times}, "queue": QUEUE}
     data: dict[str, Any] = {
         "name": name,
         "title": f"Recorded network: {network.words}",
         "source": f"github.com/{network.source.repository}",
         "duration": f"{DURATION_S} s",
         "participants": {
-            "alice": {
-                "link": {way: _path(network, way, folder) for way in get_args(Way)},
-            },
+            "alice": {"link": paths},
             "bob": {"link": OTHER_LINK},
         },
-        "video": {
-            "width": 640,
-            "height": 480,
-            "frame_rate": 30,
-            "camera": "steady",
-            "max_bitrate": "1700 kbit/s",
-        },
+        "video": random_calls.camera(640, 480),
         "audio": {"bitrate": "32 kbit/s"},
     }
     return CallCondition(name, network.words, Scenario.read(data, name), GROUP)
-
-
-def _path(network: Network, way: Way, folder: Path | None) -> dict[str, Any]:
-    """One direction of the phone's link. The recording is in the scenario, so that its run needs no file."""
-    delay = f"{DELAY_MS} ms"
-    if folder is None:
-        return {"delay": delay}
-    capacity = {"trace": network.file(way), "opportunities_ms": opportunities(network, way, folder)}
-    return {"capacity": capacity, "delay": delay, "queue": QUEUE}
 
 
 def opportunities(network: Network, way: Way, folder: Path) -> list[int]:
@@ -239,7 +215,7 @@ def opportunities(network: Network, way: Way, folder: Path) -> list[int]:
         BadInput: the file is not the one that was used.
         OSError: the file cannot be read.
     """
-    place = folder / network.file(way)
+    place: Path = folder / getattr(network, way)
     content = place.read_bytes()
     digest, expected = hashlib.sha256(content).hexdigest(), network.sha256[way == "down"]
     if digest != expected:
@@ -293,7 +269,7 @@ first minute of each recording is used. Calls of {DURATION_S} s, 640x480, VP8, w
     rows = []
     for network in NETWORKS:
         source = network.source
-        files = ", ".join(f"`{file}`" for file in _files(network))
+        files = ", ".join(f"`{file}`" for file in network.files)
         member = f": `{network.member.rpartition('/')[2]}`" if network.member else ""
         commit = f"{source.repository}, {source.revision[:12]}"
         rows.append((f"recorded-{network.name}", network.words, files + member, commit, source.licence))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from math import isnan, nan
 from statistics import fmean, median
@@ -83,7 +83,7 @@ class MetricScore:
 
 def score(metric: str, outcomes: Sequence[ConditionOutcome]) -> MetricScore:
     """How well a metric is predicted in these conditions."""
-    pairs = [pair for one in outcomes for pair in one.pairs if pair.metric == metric]
+    pairs = pairs_of(outcomes, metric)
     errors = errors_of(pairs)
     return MetricScore(
         metric,
@@ -104,9 +104,8 @@ def score_table(
     goals: str = "",
     aims: Aims = GOALS,
     chances: ErrorsByChance = NO_CHANCES,
-    metrics: Sequence[str] = COMPARED,
 ) -> str:
-    """A Markdown table: a row per metric, and four or five columns per group of conditions.
+    """A table: a row per metric that a condition knows, and four or five columns per group of conditions.
 
     Args:
         outcomes: the conditions.
@@ -114,16 +113,15 @@ def score_table(
         goals: name of the group in whose columns goals are compared.
         aims: these goals.
         chances: the errors by chance. Groups that have some show them in a fifth column.
-        metrics: the metrics; those which no condition knows are left out.
     """
-    shown = _by_group(outcomes, groups)
+    shown = by_group(outcomes, groups)
     lucky = {group for group, _ in chances}
     heads = ["metric"]
     for name in shown:
         chance = ["chance"] * (name in lucky)
         heads += [f"{groups[name]}: n", "error", *chance, f"≤ {100 * CLOSE:g}", "coverage"]
     rows = []
-    for metric in metrics:
+    for metric in COMPARED:
         scores = {name: score(metric, own) for name, own in shown.items()}
         if any(one.values for one in scores.values()):
             cells = [_marked(metric)]
@@ -137,7 +135,7 @@ def score_table(
 
 def condition_table(outcomes: Sequence[ConditionOutcome], metrics: Sequence[str]) -> str:
     """A Markdown table with the median error of each known metric, and a row for each condition."""
-    known = {pair.metric for one in outcomes for pair in one.pairs}
+    known = {pair.metric for pair in pairs_of(outcomes)}
     metrics = [name for name in metrics if name in known]
     rows = [
         [one.condition.name, _calls(one), *(percent(score(name, [one]).error) for name in metrics)]
@@ -186,8 +184,7 @@ def metric_words(outcomes: Sequence[ConditionOutcome], groups: Mapping[str, str]
         groups: what names each group in a sentence. Groups without conditions are not mentioned.
     """
     shown = {
-        name: {pair.metric for one in own for pair in one.pairs}
-        for name, own in _by_group(outcomes, groups).items()
+        name: {pair.metric for pair in pairs_of(own)} for name, own in by_group(outcomes, groups).items()
     }
     by_groups: dict[tuple[str, ...], list[str]] = {}
     for metric in COMPARED:
@@ -216,8 +213,8 @@ def _labels(metrics: Sequence[str]) -> str:
     return ", ".join(_marked(metric) if metric in COMPARED else METRICS[metric].label for metric in metrics)
 
 
-def _by_group(
-    outcomes: Sequence[ConditionOutcome], groups: Mapping[str, str]
+def by_group(
+    outcomes: Sequence[ConditionOutcome], groups: Iterable[str]
 ) -> dict[str, list[ConditionOutcome]]:
     """The conditions of each group that has some."""
     found = {name: [one for one in outcomes if one.condition.group == name] for name in groups}
@@ -227,7 +224,6 @@ def _by_group(
 def goal_words(
     outcomes: Sequence[ConditionOutcome],
     words: str,
-    metrics: Sequence[str] = COMPARED,
     chances: Mapping[str, ErrorByChance] | None = None,
     aims: Aims = GOALS,
 ) -> str:
@@ -236,11 +232,10 @@ def goal_words(
     Args:
         outcomes: the conditions.
         words: what names them in a sentence.
-        metrics: the metrics.
         chances: the errors by chance of these conditions, by metric.
         aims: the goals for median errors.
     """
-    scores = [score(metric, outcomes) for metric in metrics]
+    scores = [score(metric, outcomes) for metric in COMPARED]
     errors = [reached for one in scores if (reached := one.reaches_error(aims)) is not None]
     coverages = [one.reaches_coverage for one in scores if one.reaches_coverage is not None]
     lines = [
@@ -288,6 +283,11 @@ def _cells(one: MetricScore, aims: Aims | None) -> tuple[str, str, str, str]:
         reached = one.reaches_coverage
         coverage = f"{coverage}\u00a0≥\u00a0{goal}" if reached else f"**{coverage}\u00a0<\u00a0{goal}**"
     return f"{values}\u00a0({one.conditions})", error, _percent(one.close), coverage
+
+
+def pairs_of(outcomes: Iterable[ConditionOutcome], *metrics: str) -> list[ValuePair]:
+    """Everything that is compared in some conditions, or what is compared of some metrics."""
+    return [pair for one in outcomes for pair in one.pairs if not metrics or pair.metric in metrics]
 
 
 def errors_of(pairs: Sequence[ValuePair]) -> list[float]:

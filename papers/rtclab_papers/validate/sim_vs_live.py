@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -31,9 +31,9 @@ class ScenarioPair:
     sim: Run
     compared: pl.DataFrame
 
-    def bounded(self) -> list[dict[str, object]]:
-        """The rows of metrics that have a bound."""
-        return self.compared.filter(pl.col("metric").is_in([*BOUNDS_PERCENT])).to_dicts()
+    def rows(self, metrics: Iterable[str]) -> list[dict[str, object]]:
+        """The rows of some metrics."""
+        return [row for metric in metrics for row in self.compared.filter(metric=metric).to_dicts()]
 
     def as_dict(self) -> dict[str, object]:
         """Names of scenario and runs, and the rows of the page, as JSON values."""
@@ -55,7 +55,7 @@ def run_pairs(
         if name.startswith(FOLDER):
             say(f"{name}: simulated, then live")
             pair = _run_pair(Scenario.load(name), runs, repeats, keep_live)
-            for row in pair.bounded():
+            for row in pair.rows(BOUNDS_PERCENT):
                 say(f"  {_words(row)}")
             yield pair
 
@@ -64,11 +64,9 @@ def _run_pair(scenario: Scenario, runs: Path, repeats: int | None, keep_live: bo
     sim = Experiment([scenario], repeats=repeats).run(out=runs, progress=False).run
     kept = _newest_live(scenario, runs) if keep_live else None
     live = kept or Experiment([scenario], repeats=repeats, backend="live").run(out=runs, progress=False).run
-    halves = {"live": live, "sim": sim}
-    for name, run in halves.items():
-        halves[name] = replace(run, window=(scenario.duration.s / 2, None))
-    compared = compare_runs(halves).drop("label")
-    return ScenarioPair(scenario, live, sim, compared)
+    half = (scenario.duration.s / 2, None)
+    compared = compare_runs({"live": replace(live, window=half), "sim": replace(sim, window=half)})
+    return ScenarioPair(scenario, live, sim, compared.drop("label"))
 
 
 def _newest_live(scenario: Scenario, runs: Path) -> Run | None:
@@ -91,14 +89,16 @@ live."""
     for pair in pairs:
         scenario = pair.scenario
         yield f"## {scenario.title.removeprefix('Simulated against live: ')}"
-        yield f"`{scenario.name}`, {scenario.duration}; {_finished(pair)}{_lateness(pair.live)}."
+        finished = ", ".join(
+            f"{len(run.traces)} of {len(run.repeats)} repeats finished {how}"
+            for run, how in ((pair.live, "live"), (pair.sim, "simulated"))
+        )
+        late_ns = [trace.manifest.lateness.p99_ns for trace in pair.live.traces if trace.manifest.lateness]
+        figures = ", ".join(f"{p99_ns / 1e6:.1f}" for p99_ns in late_ns)
+        late = f"; 99th percentile of the emulator's lateness in each repeat: {figures} ms" if late_ns else ""
+        yield f"`{scenario.name}`, {scenario.duration}; {finished}{late}."
         heads = ["metric", "flow", "live", "simulated", "difference", "within bound"]
-        rows = [
-            _cells(row)
-            for name in (*BOUNDS_PERCENT, *SHOWN_TOO)
-            for row in pair.compared.filter(pl.col("metric") == name).iter_rows(named=True)
-        ]
-        yield table(heads, rows, "llrrrl")
+        yield table(heads, map(_cells, pair.rows((*BOUNDS_PERCENT, *SHOWN_TOO))), "llrrrl")
     if pairs:
         yield _machine(pairs[0].live)
 
@@ -107,9 +107,12 @@ def _cells(row: dict[str, object]) -> list[str]:
     """Metric, flow, live figure, simulated figure, their difference, and whether it is within the bound."""
     bound = BOUNDS_PERCENT.get(str(row["metric"]))
     percent = row["difference_percent"]
-    within = ""
-    if bound is not None:
-        within = "not measured" if not isinstance(percent, float) else _verdict(percent, bound)
+    if bound is None:
+        within = ""
+    elif not isinstance(percent, float):
+        within = "not measured"
+    else:
+        within = "yes" if abs(percent) <= bound else f"**no** ({bound:g} %)"
     return [
         f"{row['metric']} ({row['unit']})" if row["unit"] else str(row["metric"]),
         str(row["flow"]),
@@ -129,27 +132,10 @@ def _words(row: dict[str, object]) -> str:
     return f"{metric}, {flow}: live {live}, simulated {sim}, {difference}; within bound: {verdict}"
 
 
-def _verdict(percent: float, bound: float) -> str:
-    return "yes" if abs(percent) <= bound else f"**no** ({bound:g} %)"
-
-
 def _figure(mean: object, low: object, high: object) -> str:
     if not isinstance(mean, float):
         return ""
     return f"{mean:.4g} [{low:.4g}, {high:.4g}]" if isinstance(low, float) else f"{mean:.4g}"
-
-
-def _lateness(live: Run) -> str:
-    late_ns = [trace.manifest.lateness.p99_ns for trace in live.traces if trace.manifest.lateness]
-    figures = ", ".join(f"{p99_ns / 1e6:.1f}" for p99_ns in late_ns)
-    return f"; 99th percentile of the emulator's lateness in each repeat: {figures} ms" if late_ns else ""
-
-
-def _finished(pair: ScenarioPair) -> str:
-    return ", ".join(
-        f"{len(run.traces)} of {len(run.repeats)} repeats finished {how}"
-        for run, how in ((pair.live, "live"), (pair.sim, "simulated"))
-    )
 
 
 def _machine(run: Run) -> str:
@@ -158,10 +144,8 @@ def _machine(run: Run) -> str:
     browsers = [trace.manifest.browser for trace in run.traces if trace.manifest.browser]
     if browsers:
         programs.append(f"browser {browsers[0].partition(' built on ')[0]}")
-    known = run.machine
-    if known is None:
-        hardware = ""
-    else:
+    hardware = ""
+    if known := run.machine:
         kernel = ".".join(known.kernel.split(".")[:2])
         hardware = f"{known.cores} cores, {known.processor}, {known.system} {kernel}; "
     return f"Machine: {hardware}{', '.join(programs)}."

@@ -97,9 +97,7 @@ def simulated(condition: Bottleneck, duration_s: int) -> Figures:
     with TemporaryDirectory(prefix="rtclab-tcp-") as out:
         every = backend("sim").run(scenario, seed=1, repeat=0, out=Path(out)).table("packets")
         packets = every.filter(pl.col("flow").str.contains(r"^upload(\.\d+)?$"))
-    received = (
-        packets.drop_nulls("delivered_ns").group_by("flow").agg(pl.col("size_bytes").sum()).sort("flow")
-    )
+    received = packets.drop_nulls("delivered_ns").group_by("flow").agg(pl.sum("size_bytes")).sort("flow")
     columns = (packets["sent_ns"], packets["delivered_ns"].fill_null(-1), packets["size_bytes"])
     return _figures(condition, columns, received["size_bytes"].to_list(), duration_s)
 

@@ -97,12 +97,10 @@ def _call(conditions: Sequence[CallCondition], folder: Path, say: Say) -> None:
 
 def _called(conditions: Sequence[CallCondition], folder: Path) -> Iterator[ConditionOutcome]:
     """The live side of each condition whose call is in ``folder``."""
-    results = Results(folder) if find_store(folder, folder) else None
-    for condition in conditions if results is not None else ():
-        if results is not None and condition.name in results.conditions:
-            live = _live(results[condition.name])
-            if live is not None:
-                yield ConditionOutcome(condition, live)
+    results: Mapping[str, Results] | Results = Results(folder) if find_store(folder, folder) else {}
+    for condition in conditions:
+        if condition.name in results and (live := _live(results[condition.name])):
+            yield ConditionOutcome(condition, live)
 
 
 def _live(results: Results) -> Live | None:

@@ -4,14 +4,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from math import nan
 from pathlib import Path
-
-import polars as pl
 
 from rtclab.arenas import random_calls
 from rtclab.metrics import METRICS
-from rtclab_papers.csv_files import beside, read_table
+from rtclab_papers.csv_files import beside, read_table, schema_of
 from rtclab_papers.markdown import bullets, table, write_page
 from rtclab_papers.validate import again, kinds, meetings, recorded
 from rtclab_papers.validate.conditions import GROUPS
@@ -27,11 +24,13 @@ from rtclab_papers.validate.scores import (
     CLOSE,
     COLUMNS,
     NO_CHANCES,
+    by_group,
     condition_table,
     errors_of,
     goal_words,
     median_of,
     metric_words,
+    pairs_of,
     percent,
     score_table,
     share,
@@ -54,15 +53,19 @@ SHOWN = (
     "tcp_throughput",
 )
 """The metrics whose errors are shown for each further condition, where one of them knows the metric."""
-REASONS = pl.Schema({"name": pl.String(), "reason": pl.String()})
+REASONS = schema_of("name text, reason text")
 """The columns of the reasons for the worst conditions, by the name of the condition."""
 WORST = 10
+FROZEN = {"freeze_count_w3c": ("freezes", ""), "freeze_duration_w3c": ("time frozen", " s")}
+"""The metrics of freezes, with their names and units in the figures."""
+UNTIL_DTLS = ("setup_signalling", "setup_ice", "setup_dtls")
+"""The stages from joining to the end of DTLS."""
 FREEZES_APART = 1.0
 """Freezes, or seconds of freeze, that may differ."""
 FREEZES_RATIO = 0.3
 """Share of the live value by which freezes may differ."""
 LADDER_STEP = math.sqrt(3 / 4)
-"""Neighbouring heights of libwebrtc's resolutions are 3/4 or 2/3 of each other."""
+"""Half a step of libwebrtc's resolutions, whose neighbouring heights are 3/4 or 2/3 of each other."""
 
 
 def write_twin(page: Path, outcomes: Sequence[ConditionOutcome], rows: Path) -> None:
@@ -76,9 +79,8 @@ def write_twin(page: Path, outcomes: Sequence[ConditionOutcome], rows: Path) -> 
             ``NAME-kinds.csv`` (kinds of calls), ``NAME-recorded.csv`` (recorded networks) and
             ``NAME-meetings.csv``.
     """
-    random = drawings(outcomes, GROUPS) if outcomes else []
-    again_drawings = again.drawings(beside(rows, "repeats"))
-    write_page(page, _page(page.stem, outcomes, rows), [*random, *again_drawings])
+    drawn = [*drawings(outcomes, GROUPS), *again.drawings(beside(rows, "repeats"))]
+    write_page(page, _page(page.stem, outcomes, rows), drawn)
 
 
 def _page(stem: str, outcomes: Sequence[ConditionOutcome], rows: Path) -> Iterator[str]:
@@ -145,8 +147,7 @@ def errors(
     yield "## Errors and coverage"
     yield COLUMNS
     yield score_table(outcomes, groups, goals=goals, chances=chances)
-    aimed = [one for one in outcomes if goals and one.condition.group == goals]
-    if aimed:
+    if aimed := by_group(outcomes, [goals]).get(goals):
         own = {metric: one for (group, metric), one in chances.items() if group == goals}
         yield goal_words(aimed, GROUPS.get(goals, groups[goals]), chances=own)
     yield from metric_words(outcomes, {name: GROUPS.get(name, words) for name, words in groups.items()})
@@ -162,15 +163,14 @@ def section(
 
     Args:
         introduction: what stands above the tables, with the heading.
-        outcomes: the conditions; conditions of other groups are left out.
+        outcomes: the conditions.
         groups: the heading of each group of conditions, by its name.
         chances: the errors by chance.
     """
-    own = [one for one in outcomes if one.condition.group in groups]
-    counting = counted(own)
+    counting = counted(outcomes)
     yield from introduction
     yield score_table(counting, groups, chances=chances)
-    for one in own:
+    for one in outcomes:
         if one.live.disturbed:
             too_many = "counted all the same, since more than one in six were disturbed"
             yield (
@@ -179,12 +179,12 @@ def section(
                 f"It is {too_many if one in counting else 'left out of the table'}."
             )
     yield "Median errors over the flows of each condition:"
-    yield condition_table(own, SHOWN)
+    yield condition_table(outcomes, SHOWN)
 
 
 def plots(stem: str, outcomes: Sequence[ConditionOutcome]) -> Iterator[str]:
     """The section with the plots that ``twin_plots.drawings`` gives, whose names begin with ``stem``."""
-    known = {pair.metric for one in outcomes for pair in one.pairs}
+    known = {pair.metric for pair in pairs_of(outcomes)}
     if not known:
         return
     yield "## Simulated against live"
@@ -199,49 +199,46 @@ simulated value. On the line, both values are equal."""
 
 def _figures(outcomes: Sequence[ConditionOutcome]) -> Iterator[str]:
     yield "## More figures"
-    by_group = {name: [one for one in outcomes if one.condition.group == name] for name in GROUPS}
-    shown = {name: own for name, own in by_group.items() if own}
-    columns = [dict(figures(own)) for own in shown.values()]
-    rows = [[label, *(column[label] for column in columns)] for label in columns[0]]
-    yield table(["figure", *(GROUPS[name] for name in shown)], rows)
+    columns = {GROUPS[name]: dict(figures(own)) for name, own in by_group(outcomes, GROUPS).items()}
+    labels = next(iter(columns.values()))
+    rows = [[label, *(column[label] for column in columns.values())] for label in labels]
+    yield table(["figure", *columns], rows)
 
 
 def figures(outcomes: Sequence[ConditionOutcome]) -> Iterator[tuple[str, str]]:
     """The figures of a group besides the table: a label and a text each."""
-    pairs = [pair for one in outcomes for pair in one.pairs]
     yield "conditions", str(len(outcomes))
     yield "live calls measured", _measured(outcomes)
     for words, loses in (("without loss on the wire", False), ("with loss on the wire", True)):
-        names = {one.condition.name for one in outcomes if one.condition.loses is loses}
-        own = [pair for pair in pairs if pair.metric == "receiving_rate" and pair.condition in names]
-        apart = errors_of(own)
+        own = [one for one in outcomes if one.condition.loses is loses]
+        apart = errors_of(pairs_of(own, "receiving_rate"))
         within = percent(share([error <= CLOSE for error in apart]))
-        yield (
-            f"rate {words}, median error; within {100 * CLOSE:g} %",
-            f"{percent(median_of(apart))}; {within}",
-        )
-    heights = [same_step(pair) for pair in pairs if pair.metric == "frame_height"]
+        label = f"rate {words}, median error; within {100 * CLOSE:g} %"
+        yield label, f"{percent(median_of(apart))}; {within}"
+    heights = [
+        LADDER_STEP * pair.live < pair.expected.middle < pair.live / LADDER_STEP
+        for pair in pairs_of(outcomes, "frame_height")
+    ]
     yield "same step of resolution", percent(share(heights))
-    for name, label, unit in (
-        ("freeze_count_w3c", "freezes", ""),
-        ("freeze_duration_w3c", "time frozen", " s"),
-    ):
-        some = [pair for pair in pairs if pair.metric == name and pair.live > 0]
+    for name, (label, unit) in FROZEN.items():
+        some = [pair for pair in pairs_of(outcomes, name) if pair.live > 0]
         apart = [abs(pair.expected.middle - pair.live) for pair in some]
         good = [
             difference <= max(FREEZES_APART, FREEZES_RATIO * pair.live)
             for difference, pair in zip(apart, some, strict=True)
         ]
-        yield (
-            f"{label} where live had any, median difference",
-            f"{median_of(apart):.1f}{unit}" if some else "–",
-        )
-        yield f"{label} where live had any, within 1{unit} or 30 %", percent(share(good))
-        yield f"{label} where live had any, coverage", percent(share([pair.covered for pair in some]))
-    stages = [
-        _until_dtls(one, flow) for one in outcomes for flow in sorted({pair.flow for pair in one.pairs})
+        label = f"{label} where live had any"
+        yield f"{label}, median difference", f"{median_of(apart):.1f}{unit}" if some else "–"
+        yield f"{label}, within 1{unit} or 30 %", percent(share(good))
+        yield f"{label}, coverage", percent(share([pair.covered for pair in some]))
+    stages: dict[tuple[str, str], list[ValuePair]] = {}
+    for pair in pairs_of(outcomes, *UNTIL_DTLS):
+        stages.setdefault((pair.condition, pair.flow), []).append(pair)
+    known = [
+        abs(sum(pair.expected.middle for pair in own) / live - 1)
+        for own in stages.values()
+        if len(own) == len(UNTIL_DTLS) and (live := sum(pair.live for pair in own)) > 0
     ]
-    known = [abs(simulated - live) / live for live, simulated in stages if live > 0]
     yield "set-up until DTLS, median error", percent(median_of(known))
     yield "values that only one side knows", str(sum(map(known_on_one_side, outcomes)))
     one_side = sum(one.connects_on_one_side_only for one in outcomes)
@@ -273,26 +270,12 @@ def _measured(outcomes: Sequence[ConditionOutcome]) -> str:
     return f"{span}, trace schema {' and '.join(map(str, schemas))}" if schemas else span
 
 
-def _until_dtls(outcome: ConditionOutcome, flow: str) -> tuple[float, float]:
-    """Live and simulated time from joining to the end of DTLS; NaN if a stage is missing."""
-    names = ("setup_signalling", "setup_ice", "setup_dtls")
-    found = [pair for pair in outcome.pairs if pair.flow == flow and pair.metric in names]
-    if len(found) != len(names):
-        return nan, nan
-    return sum(pair.live for pair in found), sum(pair.expected.middle for pair in found)
-
-
-def same_step(pair: ValuePair) -> bool:
-    """Whether two mean heights are less than half a step of libwebrtc's resolutions apart."""
-    return LADDER_STEP * pair.live < pair.expected.middle < pair.live / LADDER_STEP
-
-
 def _worst(outcomes: Sequence[ConditionOutcome], reasons: dict[str, str]) -> Iterator[str]:
     yield f"## The {WORST} largest errors of the rate"
     yield "The simulated value is the median, with the interval in brackets."
     words = {one.condition.name: one.condition.words for one in outcomes}
-    rates = [pair for one in outcomes for pair in one.pairs if pair.metric == "receiving_rate"]
-    worst = sorted((pair for pair in rates if pair.live > 0), key=lambda pair: -abs(pair.error))[:WORST]
+    rates = [pair for pair in pairs_of(outcomes, "receiving_rate") if pair.live > 0]
+    worst = sorted(rates, key=lambda pair: -abs(pair.error))[:WORST]
     rows = []
     for pair in worst:
         found, reason = pair.expected, reasons.get(pair.condition)
@@ -307,12 +290,13 @@ def _worst(outcomes: Sequence[ConditionOutcome], reasons: dict[str, str]) -> Ite
 
 
 def _failures(outcomes: Sequence[ConditionOutcome]) -> Iterator[str]:
-    lonely = [one for one in outcomes if one.connects_on_one_side_only]
-    if lonely:
+    told = [
+        f"{one.condition.name}: {one.condition.words}. "
+        f"Connects {'live' if one.live.connected else 'simulated'}; "
+        f"{one.simulated.connected} of {one.simulated.calls} simulated calls connect."
+        for one in outcomes
+        if one.connects_on_one_side_only
+    ]
+    if told:
         yield "## Calls that connect on one side only"
-    told = []
-    for one in lonely:
-        side = "live" if one.live.connected else "simulated"
-        connected = f"{one.simulated.connected} of {one.simulated.calls} simulated calls connect"
-        told.append(f"{one.condition.name}: {one.condition.words}. Connects {side}; {connected}.")
     yield from bullets(told)

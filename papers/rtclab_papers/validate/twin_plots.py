@@ -10,26 +10,14 @@ import numpy as np
 from rtclab.metrics import METRICS, Array
 from rtclab.report import QUIET, Axes, Axis, Dots, Drawing, Line, Style
 from rtclab_papers.validate.outcomes import FIRST, ConditionOutcome, ValuePair
-from rtclab_papers.validate.scores import errors_of
+from rtclab_papers.validate.scores import errors_of, pairs_of
 
 SCATTERED = tuple(name for name in FIRST if not name.startswith("setup_") or name == "setup_time")
 """The metrics whose values are drawn one by one."""
-LOGARITHMIC = frozenset(
-    {
-        "receiving_rate",
-        "rtt",
-        "queuing_delay_p50",
-        "queuing_delay_p95",
-        "delay_variation_p50",
-        "delay_variation_p95",
-        "nacks",
-        "packet_loss",
-        "jitter_buffer_delay",
-        "audio_delay",
-        "audio_target_delay",
-        "setup_time",
-    }
-)
+LOGARITHMIC = {name for name in SCATTERED if METRICS[name].unit in ("kbit/s", "ms")} | {
+    "nacks",
+    "packet_loss",
+}
 DISTRIBUTED = (
     "receiving_rate",
     "rtt",
@@ -49,58 +37,46 @@ def drawings(outcomes: Sequence[ConditionOutcome], groups: Mapping[str, str]) ->
 
     Groups without conditions, and metrics that no condition knows, are left out. Nothing is drawn of nothing.
     """
-    pairs = [pair for one in outcomes for pair in one.pairs]
+    pairs = pairs_of(outcomes)
     if not pairs:
         return []
     shown = {name: words for name, words in groups.items() if any(pair.group == name for pair in pairs)}
-    by_metric = {name: [pair for pair in pairs if pair.metric == name] for name in SCATTERED}
-    scatters = [_scatter(name, own, shown) for name, own in by_metric.items() if own]
+    scatters = [_scatter(name, own, shown) for name in SCATTERED if (own := pairs_of(outcomes, name))]
     return [*scatters, _distributions(pairs, shown)]
 
 
 def _scatter(name: str, pairs: Sequence[ValuePair], groups: Mapping[str, str]) -> Drawing:
     metric = METRICS[name]
     unit = f" ({metric.unit})" if metric.unit else ""
-    logarithmic = name in LOGARITHMIC
-    labels = (f"{metric.label}, live{unit}", f"simulated{unit}")
-    x, y = (_axis(label, pairs, logarithmic=logarithmic) for label in labels)
-
-    def placed(values: Sequence[float]) -> Array:
-        array = np.asarray(values, dtype=np.float64)
+    values = [(one.live, one.expected.middle, one.expected.low, one.expected.high) for one in pairs]
+    places = np.array(values)
+    if name in LOGARITHMIC:
         with np.errstate(divide="ignore"):
-            found = np.log10(np.maximum(array, 0.0)) if logarithmic else array
-        return np.clip(found, x.begin, x.end)
-
+            places = np.log10(np.maximum(places, 0.0))
+    drawn = np.isfinite(places[:, :2]).all(axis=1)
+    labels = (f"{metric.label}, live{unit}", f"simulated{unit}")
+    x, y = (_axis(label, places[:, :2], logarithmic=name in LOGARITHMIC) for label in labels)
+    ends = np.array([x.begin, x.end])
     axes = []
     for index, (group, words) in enumerate(groups.items()):
-        own = [pair for pair in pairs if pair.group == group]
-        if not own:
-            continue
-        shown = [pair for pair in own if not logarithmic or min(pair.live, pair.expected.middle) > 0]
-        dots = Dots(
-            Style.numbered(index, words),
-            placed([pair.live for pair in shown]),
-            placed([pair.expected.middle for pair in shown]),
-            placed([pair.expected.low for pair in shown]),
-            placed([pair.expected.high for pair in shown]),
-        )
-        ends = np.array([x.begin, x.end])
-        left_out = len(own) - len(shown)
-        note = f"{left_out} with a zero are not drawn" if left_out else ""
-        axes.append(Axes(words, [Line(Style("equal", QUIET), ends, ends), dots], note))
+        own = np.array([pair.group == group for pair in pairs])
+        if own.any():
+            dots = Dots(Style.numbered(index, words), *np.clip(places[own & drawn], *ends).T)
+            left_out = (own & ~drawn).sum()
+            note = f"{left_out} with a zero are not drawn" if left_out else ""
+            axes.append(Axes(words, [Line(Style("equal", QUIET), ends, ends), dots], note))
     title = f"{metric.label}: simulated against live"
     return Drawing(name, title, title, x, y, axes)
 
 
-def _axis(label: str, pairs: Sequence[ValuePair], *, logarithmic: bool) -> Axis:
+def _axis(label: str, places: Array, *, logarithmic: bool) -> Axis:
     """An axis with room for all live and simulated values; bars may end at its ends."""
-    values = [value for pair in pairs for value in (pair.live, pair.expected.middle)]
     if not logarithmic:
-        return Axis(label, 0.0, 1.05 * max(values) or 1.0)
-    positive = [value for value in values if value > 0] or [1.0]
-    begin, end = math.log10(min(positive)) - 0.1, math.log10(max(positive)) + 0.1
-    places, names = ticks(begin, end)
-    return Axis(label, begin, end, names, places)
+        return Axis.from_zero(label, float(places.max()))
+    known = places[np.isfinite(places)] if np.isfinite(places).any() else np.zeros(1)
+    begin, end = float(known.min()) - 0.1, float(known.max()) + 0.1
+    at, named = ticks(begin, end)
+    return Axis(label, begin, end, named, at)
 
 
 def ticks(begin: float, end: float) -> tuple[list[float], list[str]]:
@@ -108,14 +84,11 @@ def ticks(begin: float, end: float) -> tuple[list[float], list[str]]:
 
     Places and ends are decimal logarithms.
     """
-    found = []
     digits = (1, 2, 5) if end - begin <= 3 else (1,)
-    for decade in range(math.floor(begin), math.ceil(end) + 1):
-        for digit in digits:
-            place = math.log10(digit) + decade
-            if begin <= place <= end:
-                found.append((place, f"{digit * 10.0**decade:g}"))
-    return [place for place, _ in found], [name for _, name in found]
+    powers = range(math.floor(begin), math.ceil(end) + 1)
+    found = {math.log10(digit) + power: digit * 10.0**power for power in powers for digit in digits}
+    inside = {place: f"{value:g}" for place, value in found.items() if begin <= place <= end}
+    return [*inside], [*inside.values()]
 
 
 def _distributions(pairs: Sequence[ValuePair], groups: Mapping[str, str]) -> Drawing:

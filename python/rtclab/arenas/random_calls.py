@@ -53,18 +53,23 @@ def random_call(seed: int, name: str) -> Scenario:
         "duration": f"{DURATION_S} s",
         "seed": seed,
         "participants": {"alice": {"link": {"up": alice}}, "bob": {"link": {"up": bob}}},
-        "video": {
-            "width": width,
-            "height": height,
-            "frame_rate": 30,
-            "camera": "steady",
-            # The maximum of browsers at this size.
-            "max_bitrate": "2500 kbit/s" if height > 480 else "1700 kbit/s",
-        },
+        "video": camera(width, height),
     }
     if audio:
         data["audio"] = {"bitrate": "32 kbit/s"}
     return Scenario.read(data, f"condition {seed}")
+
+
+def camera(width: int, height: int, frame_rate: int = 30) -> dict[str, Any]:
+    """A camera with the maximum rate that browsers have at its size, as a table of a scenario."""
+    most = next(rate for lines, rate in ((180, 600), (480, 1700), (720, 2500)) if height <= lines)
+    return {
+        "width": width,
+        "height": height,
+        "frame_rate": frame_rate,
+        "camera": "steady",
+        "max_bitrate": kbps(most),
+    }
 
 
 def uplink(source: random.Random) -> dict[str, Any]:

@@ -12,7 +12,6 @@ from itertools import product
 from pathlib import Path
 
 import numpy as np
-import polars as pl
 
 from rtclab import simulate
 from rtclab.errors import BadInput, TraceError
@@ -22,7 +21,7 @@ from rtclab.report import Axes, Axis, Drawing, Line, largest
 from rtclab.scenario import Scenario
 from rtclab.trace import Trace
 from rtclab_papers.campaigns import Key, Record
-from rtclab_papers.csv_files import read_table, write_table
+from rtclab_papers.csv_files import read_table, schema_of, write_table
 from rtclab_papers.reproduce import paper
 from rtclab_papers.reproduce.figures import Figure, FigureLine
 from rtclab_papers.reproduce.measures import MEASURES
@@ -32,18 +31,9 @@ from rtclab_papers.reproduce.then_and_now.conditions import Plan
 STEPS = 60
 """Number of equal parts of a call. A curve has the mean of each. Parts are at least a second long."""
 WORDS = {THEN: "then, simulated", LIVE: "2026, live"}
-SCHEMA = pl.Schema(
-    {
-        "figure": pl.String(),
-        "campaign": pl.String(),
-        "scenario": pl.String(),
-        "flow": pl.String(),
-        "metric": pl.String(),
-        "digest": pl.String(),
-        "length_s": pl.Float64(),
-        "repeats": pl.Int64(),
-        "values": pl.String(),
-    }
+SCHEMA = schema_of(
+    "figure text, campaign text, scenario text, flow text, metric text, digest text, length_s real, "
+    "repeats int, values text"
 )
 
 
