@@ -13,14 +13,6 @@ from rtclab.scenario import Scenario
 from rtclab_papers.campaigns import campaign
 from rtclab_papers.campaigns.rows import Key, Record, RowFile
 from rtclab_papers.validate import again
-from rtclab_papers.validate.again import (
-    FIRST_LIVE,
-    FIRST_SIMULATED,
-    LIVE_REPEATS,
-    distribution_tests,
-    left_out,
-    run_again,
-)
 from rtclab_papers.validate.conditions import CallCondition
 from rtclab_papers.validate.outcomes import SIMULATED_REPEATS
 
@@ -33,15 +25,15 @@ def test_repeats_that_failed_or_were_disturbed_have_no_values_and_are_named(tmp_
         for side, own in outcomes.items()
         for repeat, outcome in enumerate(own)
     )
-    [rate] = distribution_tests(rows.path)
+    [rate] = again.distribution_tests(rows.path)
     assert (list(rate.live), list(rate.simulated)) == ([0, 2], [0, 1])
     expected = ["9, live repeat 1: disturbed (late)", "9, simulated repeat 2: failed (late)"]
-    assert left_out(rows.path) == expected
+    assert again.left_out(rows.path) == expected
 
 
 def test_the_two_sides_have_no_seed_in_common_and_none_with_the_page() -> None:
-    live = set(range(FIRST_LIVE, FIRST_LIVE + LIVE_REPEATS))
-    simulated = set(range(FIRST_SIMULATED, FIRST_SIMULATED + SIMULATED_REPEATS))
+    live = set(range(again.FIRST_LIVE, again.FIRST_LIVE + again.LIVE_REPEATS))
+    simulated = set(range(again.FIRST_SIMULATED, again.FIRST_SIMULATED + SIMULATED_REPEATS))
     assert 0 not in live
     assert not live & simulated
 
@@ -52,7 +44,7 @@ def test_simulated_repeats_are_run_once(tmp_path: Path, monkeypatch: pytest.Monk
     one = CallCondition("7", "", Scenario.load("first-call", ["duration=2 s"]), "odd")
     said: list[str] = []
     for _ in range(2):
-        [tally] = run_again([one], file, tmp_path / "traces", run_live=False, say=said.append)
+        [tally] = again.run_again([one], file, tmp_path / "traces", run_live=False, say=said.append)
         assert tally.outcomes == {"finished": 3}
     assert said == []  # only live calls are told
     known = RowFile(file).read()
@@ -73,7 +65,7 @@ def test_live_repeats_come_first_and_keep_their_traces(
     monkeypatch.setattr(again, "SIMULATED_REPEATS", 2)
     one = CallCondition("7", "", Scenario.load("first-call", ["duration=2 s"]), "odd")
     said: list[str] = []
-    run_again([one], tmp_path / "again.csv", tmp_path / "runs", run_live=True, say=said.append)
+    again.run_again([one], tmp_path / "again.csv", tmp_path / "runs", run_live=True, say=said.append)
     numbers = [int(line.partition("repeat ")[2].partition(":")[0]) for line in said]
     assert sorted(numbers) == [1, 2]
     live_results, simulated = (Results(tmp_path / "runs" / name) for name in ("live", "sim"))
