@@ -14,7 +14,6 @@ from rtclab_papers.campaigns import campaign
 from rtclab_papers.campaigns.rows import Key, Record, RowFile
 from rtclab_papers.validate import again
 from rtclab_papers.validate.conditions import CallCondition
-from rtclab_papers.validate.outcomes import SIMULATED_REPEATS
 
 
 def test_repeats_that_failed_or_were_disturbed_have_no_values_and_are_named(tmp_path: Path) -> None:
@@ -29,13 +28,6 @@ def test_repeats_that_failed_or_were_disturbed_have_no_values_and_are_named(tmp_
     assert (list(rate.live), list(rate.simulated)) == ([0, 2], [0, 1])
     expected = ["9, live repeat 1: disturbed (late)", "9, simulated repeat 2: failed (late)"]
     assert again.left_out(rows.path) == expected
-
-
-def test_the_two_sides_have_no_seed_in_common_and_none_with_the_page() -> None:
-    live = set(range(again.FIRST_LIVE, again.FIRST_LIVE + again.LIVE_REPEATS))
-    simulated = set(range(again.FIRST_SIMULATED, again.FIRST_SIMULATED + SIMULATED_REPEATS))
-    assert 0 not in live
-    assert not live & simulated
 
 
 def test_simulated_repeats_are_run_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

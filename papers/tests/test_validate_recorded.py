@@ -129,13 +129,3 @@ def test_a_table_in_an_archive_gives_both_directions(tmp_path: Path) -> None:
     assert isinstance(link.up.capacity, CapacityTrace)
     # 900 kbit in all.
     assert len(link.up.capacity.opportunities_ms) == 75
-
-
-def test_the_page_names_each_file_with_its_repository_and_licence() -> None:
-    text = "\n".join(recorded.introduction())
-    for network in recorded.NETWORKS:
-        for file in (network.up, network.down):
-            assert f"`{file}`" in text
-        row = next(line for line in text.splitlines() if line.startswith(f"| recorded-{network.name} |"))
-        source = network.source
-        assert row.endswith(f"| {source.repository}, {source.revision[:12]} | {source.licence} |")
