@@ -19,6 +19,7 @@ from rtclab.scenario import Scenario, shipped
 from rtclab_papers.campaigns import Key, Record, RowFile
 from rtclab_papers.commands import reproducing
 from rtclab_papers.reproduce import NAMES, paper
+from rtclab_papers.reproduce.then_and_now import agreement
 from rtclab_papers.reproduce.then_and_now.campaigns import LIVE, SIM, THEN, campaigns, current
 from rtclab_papers.reproduce.then_and_now.conditions import Plan, read_plan
 from rtclab_papers.reproduce.then_and_now.costs import spread
@@ -155,6 +156,12 @@ def test_disturbed_and_failed_repeats_are_marked_and_named() -> None:
     assert f"`{LATENCY}`, repeat 0: disturbed in 1 tries: {late}" in text
     assert f"`{LATENCY}`, repeat 1: failed: {died}" in text
     assert "| two over a relay | 3 | 2 | 2 | 1 |" in text
+
+
+def test_without_a_large_error_the_page_says_so() -> None:
+    values = [(flow, "rtt_ms", 100.0) for flow in ("alice->bob", "bob->alice")]
+    both = [replace(record(LATENCY, campaign, 0), values=values) for campaign in (LIVE, SIM)]
+    assert "No error is above 30 %." in "\n".join(agreement.section(numbers_of(*both)))
 
 
 def test_a_written_sentence_appears_only_with_all_its_numbers() -> None:

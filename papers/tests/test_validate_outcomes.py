@@ -40,7 +40,7 @@ from rtclab_papers.validate.outcomes import (
 )
 from rtclab_papers.validate.scores import goal_words, score
 from rtclab_papers.validate.twin import simulate, stored
-from rtclab_papers.validate.twin_page import section
+from rtclab_papers.validate.twin_page import figures, section
 from rtclab_papers.validate.twin_plots import drawings, steps
 
 FLOWS = ("alice->bob", "bob->alice")
@@ -162,7 +162,7 @@ def test_a_disturbed_call_is_marked_in_its_row_and_told(disturbed: int, told: st
     found[:disturbed] = [replace(one, live=Live(2, 1, {}, 3, "late")) for one in found[:disturbed]]
     text = "\n".join(section([], found, meetings.GROUPS))
     assert text.count("| 2 (1 not connected, disturbed) |") == disturbed
-    assert text.count(f"at each of 3\ntries, the last time: late. It is {told}.") == disturbed
+    assert text.count(f"at each of 3\ntries, the last time: late. It is {told}.\n") == disturbed
 
 
 def test_the_error_by_chance_compares_each_repeat_with_the_median_of_the_others() -> None:
@@ -219,6 +219,11 @@ def test_the_number_of_goals_reached_is_told() -> None:
     told = goal_words([*found, replace(outcome(7, 100, 100, "rtt"), simulated=fewer)], "these")
     # The mean of 38/40 and 18/20.
     assert "between 92.5 % and 95.0 %" in told
+
+
+def test_figures_without_values_are_dashes() -> None:
+    found = dict(figures([outcome(1, 100, 110)]))
+    assert found["live calls measured"] == found["set-up until DTLS, median error"] == "–"
 
 
 def test_an_empirical_distribution_rises_at_each_value_by_its_share() -> None:
