@@ -12,6 +12,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 from stub_backend import StubBackend
@@ -180,21 +181,15 @@ def test_a_condition_that_cannot_run_is_named_and_the_others_run(live: Live) -> 
 
 def test_rows_stay_when_the_rest_cannot_run(live: Live, monkeypatch: pytest.MonkeyPatch) -> None:
     live.campaign(conditions(1, "a")).run()
-
-    def refuse(scenario: Scenario) -> None:
-        raise UnsupportedScenario("traffic.web.congestion_control", "this kernel has no `bbr`")
-
-    monkeypatch.setattr(live.stub, "check", refuse)
+    refused = UnsupportedScenario("traffic.web.congestion_control", "this kernel has no `bbr`")
+    monkeypatch.setattr(live.stub, "check", Mock(side_effect=refused))
     tally = live.campaign(conditions(2, "a")).run()
     assert (tally.outcomes, [*tally.unsupported]) == ({"finished": 1}, ["a"])
     assert set(live.rows.read()) == {Key("a", "stub", 0)}
 
 
 def test_a_machine_without_browsers_ends_the_campaign(live: Live, monkeypatch: pytest.MonkeyPatch) -> None:
-    def refuse(scenario: Scenario) -> None:
-        raise BackendUnavailable("no Chromium found")
-
-    monkeypatch.setattr(live.stub, "check", refuse)
+    monkeypatch.setattr(live.stub, "check", Mock(side_effect=BackendUnavailable("no Chromium found")))
     with pytest.raises(BackendUnavailable, match="no Chromium"):
         live.campaign(conditions()).run()
     assert not live.rows.path.exists()
@@ -296,11 +291,7 @@ def test_simulations_of_other_code_leave_no_rows(tmp_path: Path, monkeypatch: py
     RowFile(tmp_path / "rows.csv").write([])
     stopped = simulated(tmp_path, conditions(1, "a"))
     monkeypatch.setattr("rtclab_papers.campaigns.campaign.build", lambda: "a later build")
-
-    def stop(*_: Any) -> None:
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr(Campaign, "_run", stop)
+    monkeypatch.setattr(Campaign, "_run", Mock(side_effect=KeyboardInterrupt))
     with pytest.raises(KeyboardInterrupt):
         stopped.run()
     assert stopped.rows.read() == {}

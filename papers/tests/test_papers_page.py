@@ -32,9 +32,7 @@ def field_names(schema: object) -> set[str]:
     return own | {name for part in schema.values() for name in field_names(part)}
 
 
-DOCS = Path(__file__).parents[2] / "docs"
-PAGE = DOCS / "papers.md"
-TEXT = PAGE.read_text(encoding="utf-8")
+TEXT = (Path(__file__).parents[2] / "docs" / "papers.md").read_text(encoding="utf-8")
 FOLDERS = (*NAMES, "examples")
 WORDS = re.findall(r"`([^`]+)`", TEXT.partition("\n## ")[2])
 SCENARIOS = [word for word in WORDS if word.split("/")[0] in FOLDERS and "/" in word]
@@ -84,16 +82,6 @@ def not_drawn(name: str) -> set[int]:
     return {number for text in after for number in numbers("figure", text.partition(".")[0])}
 
 
-def slug(heading: str) -> str:
-    """The anchor of a heading, as GitHub makes it."""
-    return re.sub(r"[^\w-]", "", heading.lower().replace(" ", "-"))
-
-
-def anchors(page: Path) -> set[str]:
-    headings = re.findall(r"^#{1,3} (.+)$", page.read_text(encoding="utf-8"), re.MULTILINE)
-    return {slug(heading) for heading in headings}
-
-
 def matches(name: str, patterns: Iterable[str]) -> bool:
     return any(fnmatchcase(name, pattern) for pattern in patterns)
 
@@ -105,13 +93,6 @@ def live_patterns() -> list[str]:
 def test_numbers_are_read_from_lists_and_ranges() -> None:
     assert numbers("figure", "figures 2, 3a and 8 to 11, the second figure 44") == {2, 3, 8, 9, 10, 11, 44}
     assert numbers("table", "IV-B, tables I to III, equation 5") == {1, 2, 3}
-
-
-@pytest.mark.parametrize("link", sorted(set(re.findall(r"\]\(([^)]+)\)", TEXT))))
-def test_a_link_leads_to_a_page_beside_it_and_to_a_heading_there(link: str) -> None:
-    file, _, anchor = link.partition("#")
-    assert (DOCS / file).is_file()
-    assert not anchor or anchor in anchors(DOCS / file)
 
 
 @pytest.mark.parametrize("row", every_row(), ids=lambda row: row[1])

@@ -14,7 +14,6 @@ from synthetic_run import trace as synthetic_trace
 
 from rtclab.errors import BadInput
 from rtclab.report.drawing import INK, Dots, Line
-from rtclab.report.picture import as_svg
 from rtclab.report.picture_sizes import NARROW
 from rtclab.report.plot import Plot
 from rtclab.trace import Trace
@@ -218,13 +217,6 @@ def test_the_pictures_are_the_figures_of_the_papers_and_no_others() -> None:
     files = {file.name: file.stat().st_size for file in DOCS.glob("reproduction-*-figure-*.svg")}
     assert set(files) == {file_name("reproduction", name, drawn.number) for name, drawn in FIGURES}
     assert sum(files.values()) < MOST_BYTES_OF_ALL
-
-
-def test_a_figure_drawn_twice_has_the_same_bytes_and_no_date() -> None:
-    plots = [shown(figure(), [cell(900, 80)]) for _ in range(2)]
-    first, again = (as_svg(plot, NARROW) for plot in plots)
-    assert first == again
-    assert "<dc:date>" not in first
 
 
 def test_letters_of_a_narrow_picture_have_nine_pixels_on_a_phone() -> None:

@@ -17,7 +17,7 @@ from rtclab.trace import Trace
 from rtclab_papers.reproduce import condition_of, paper, simulate
 from rtclab_papers.reproduce.changes import Change, Changes, Reading, SettingPair, change, mean_change
 from rtclab_papers.reproduce.comparison import Comparison
-from rtclab_papers.reproduce.equations import detector_of, dynamic_alpha
+from rtclab_papers.reproduce.equations import dynamic_alpha
 from rtclab_papers.reproduce.estimate import Outcome
 from rtclab_papers.reproduce.measurements import Measurements
 from rtclab_papers.reproduce.measures import MEDIA, OVER_USE, Values, measure
@@ -46,19 +46,6 @@ def test_the_equations_give_values_computed_by_hand() -> None:
     assert dynamic_alpha(25, 25, near_max=True) == 1
     assert dynamic_alpha(1e9, 25) == pytest.approx(0.90151, abs=1e-5)
     assert dynamic_alpha(1e9, 25, near_max=True) == pytest.approx(0.95168, abs=1e-5)
-
-
-def test_the_published_table_uses_the_divisor_1_3_not_1_14() -> None:
-    off = {
-        near: [
-            abs(dynamic_alpha(*detector_of(cell.row, cell.column), near_max=near) - cell.mean)
-            for cell in PAPER.cells
-            if cell.table == "1"
-        ]
-        for near in (False, True)
-    }
-    assert max(off[False]) < 0.008
-    assert 0.05 < max(off[True]) < 0.053
 
 
 def test_the_factors_of_the_simulator_follow_the_equations() -> None:
@@ -175,13 +162,6 @@ def test_no_change_contradicts_a_change_in_either_direction(results: Measurement
         "200 kbit/s: +0.0 ± 0.0 %; as printed in less than 0.1 % of samples of 3 sessions by chance, in less "
         "than 0.1 % with the change"
     )
-
-
-def test_a_published_change_is_kept_within_20_percent(results: Measurements) -> None:
-    # 10 ± 1.62 against 10 (8 to 12), 12 (9.6 to 14.4) and 15 (12 to 18).
-    assert changes("rate_kbps", near=10).check(results).outcome == Outcome.KEPT
-    assert changes("rate_kbps", near=12).check(results).outcome == Outcome.UNDECIDED
-    assert changes("rate_kbps", near=15).check(results).outcome == Outcome.CONTRADICTED
 
 
 def test_a_change_in_points_is_the_difference_itself(results: Measurements) -> None:

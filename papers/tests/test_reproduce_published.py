@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tomllib
 from collections.abc import Mapping, Sequence
 from math import isnan, nan
 from pathlib import Path
@@ -15,7 +16,7 @@ from rtclab_papers.reproduce.estimate import Outcome
 from rtclab_papers.reproduce.measurements import Measurements
 from rtclab_papers.reproduce.measures import MEDIA, Values
 from rtclab_papers.reproduce.paper import PUBLISHED, read_paper
-from rtclab_papers.reproduce.trends import Finding, Numbers
+from rtclab_papers.reproduce.trends import Numbers
 
 REPEATS = {
     # Per repeat and flow: the rate of the whole call, and of its windows from 0 and from 10 s.
@@ -79,7 +80,8 @@ def test_a_quantity_has_the_value_computed_by_hand(
     assert finding.figures.partition(" ± ")[0] == expected
 
 
-STEADY = {"metric": "rate_kbps", "scenario": "my/steady"}
+RATE = {"metric": "rate_kbps"}
+STEADY = RATE | {"scenario": "my/steady"}
 
 
 @pytest.mark.parametrize(
@@ -99,23 +101,14 @@ STEADY = {"metric": "rate_kbps", "scenario": "my/steady"}
         (CALL | {"flows": "a->b", "between": [0, 1000]}, Outcome.UNDECIDED),
         (CALL | {"flows": "a->b", "between": [-500, 1000]}, Outcome.KEPT),
         # One repeat has no interval.
-        ({"metric": "rate_kbps"} | OTHER | {"between": [0, 1000]}, Outcome.UNDECIDED),
-        ({"metric": "rate_kbps", "each": [{"value": 3}, {"value": 2}], "falling": True}, Outcome.KEPT),
-        (
-            {"metric": "rate_kbps", "each": [{"value": 2}, {"value": 2}], "falling": True},
-            Outcome.CONTRADICTED,
-        ),
-        (
-            {"metric": "rate_kbps", "each": [{"value": 2}, {"value": 3}], "falling": True},
-            Outcome.CONTRADICTED,
-        ),
+        (RATE | OTHER | {"between": [0, 1000]}, Outcome.UNDECIDED),
+        (RATE | {"each": [{"value": 3}, {"value": 2}], "falling": True}, Outcome.KEPT),
+        (RATE | {"each": [{"value": 2}, {"value": 2}], "falling": True}, Outcome.CONTRADICTED),
+        (RATE | {"each": [{"value": 2}, {"value": 3}], "falling": True}, Outcome.CONTRADICTED),
         # What varies together has a difference that does not: 200 in both repeats.
-        ({"metric": "rate_kbps", "each": [STEADY, {"value": 100}], "falling": True}, Outcome.KEPT),
-        ({"metric": "rate_kbps", "each": [STEADY, {"value": 201}], "between": [200, 201]}, Outcome.KEPT),
-        (
-            {"metric": "rate_kbps", "each": [STEADY, {"value": 202}], "between": [200, 201]},
-            Outcome.CONTRADICTED,
-        ),
+        (RATE | {"each": [STEADY, {"value": 100}], "falling": True}, Outcome.KEPT),
+        (RATE | {"each": [STEADY, {"value": 201}], "between": [200, 201]}, Outcome.KEPT),
+        (RATE | {"each": [STEADY, {"value": 202}], "between": [200, 201]}, Outcome.CONTRADICTED),
     ],
 )
 def test_a_check_is_decided_by_intervals_and_bounds_that_are_inclusive(
@@ -125,7 +118,7 @@ def test_a_check_is_decided_by_intervals_and_bounds_that_are_inclusive(
 
 
 def test_a_check_lists_its_numbers_with_their_intervals_and_unit(results: Measurements) -> None:
-    check = {"metric": "rate_kbps", "each": [STEADY, CALL | {"flows": "a->b"}], "near": 300, "unit": "kbit/s"}
+    check = RATE | {"each": [STEADY, CALL | {"flows": "a->b"}], "near": 300, "unit": "kbit/s"}
     assert Numbers.read(check, "test").check(results).figures == "200, 150.0 ± 635.3 kbit/s"
 
 
@@ -186,17 +179,6 @@ def test_a_paper_is_read_from_its_two_files(tmp_path: Path) -> None:
     assert [figure.names for figure in paper.figures] == [["mine", "other"]]
 
 
-def test_a_statement_that_cannot_be_tested_has_no_checks_and_does_not_hold(
-    tmp_path: Path, results: Measurements
-) -> None:
-    checks = 'checks = [{ metric = "rate_kbps", scenario = "my/call", between = [0, 1] }]'
-    (tmp_path / "my.toml").write_text(TOML.replace(checks, 'untestable = "A camera would decide"'))
-    (tmp_path / "my.csv").write_text(CSV)
-    (trend,) = read_paper("my", tmp_path).trends
-    assert not trend.needs
-    assert trend.check(results) == Finding(Outcome.UNTESTABLE, "A camera would decide")
-
-
 @pytest.mark.parametrize(
     ("ours", "nearer"),
     [
@@ -217,17 +199,7 @@ def test_the_nearer_reading_has_the_smaller_ratio(ours: tuple[float, float], nea
 
 def test_both_readings_measure_the_same_quantity(results: Measurements) -> None:
     number = {"label": "share", "metric": "rate_kbps", "scenario": "my/", "percent_of": {"value": 800}}
-    entry = {
-        "ambiguous": "Which one",
-        "source": "IV",
-        "first": "the call",
-        "other": "the other",
-        "variant": "other",
-        "changes": ["link.up.capacity"],
-        "fits": "other",
-        "verdict": "The other agrees",
-        "numbers": [number],
-    }
+    entry = tomllib.loads(TOML)["ambiguities"][0] | {"variant": "other", "numbers": [number]}
     reading = ambiguity_of(entry, "my.toml")
     assert reading.scenarios == [("my/", "my/other")]
     (row,) = reading.rows(results)
@@ -249,45 +221,24 @@ def test_both_readings_measure_the_same_quantity(results: Measurements) -> None:
         (", between = [0, 1]", "", "check 1: expected one of between, near, falling; got none"),
         ("[0, 1]", "[1, 0]", "check 1: between: expected the smaller bound first; got 1 and 0"),
         ("[0, 1] }", "[0, 1], window_s = [0, 15] }", "window_s: expected whole tens of seconds; got 0 to 15"),
-        (
-            "[0, 1] }",
-            "[0, 1], window_s = [20, 20] }",
-            "window_s: expected whole tens of seconds; got 20 to 20",
-        ),
+        ("[0, 1] }", "[0, 1], window_s = [20, 20] }", "expected whole tens of seconds; got 20 to 20"),
         ("[0, 1] }", "[0, 1], each = [] }", "check 1: each: expected a length of at least 1; got 0"),
-        ("checks = [{", "checks = {", "my.toml: Expected"),
         ("checks = [{ metric", "# [{ metric", "checks: expected either checks or `untestable`"),
         ("checks = [{ metric", "checks = 5 # [{ metric", "trend `It falls`: checks: "),
         ("checks = [{ metric", "checks = [] # [{ metric", "checks: expected either checks or `untestable`"),
         ("changes = [", "changes = [] # [", "ambiguity `Its unit`: changes: expected a length of at least 1"),
         ('fits = "first"', 'fits = "both"', "fits: unknown value `both`; expected `first`, `other`"),
         ('label = "rate"', 'lable = "rate"', "ambiguity `Its unit`: number 1: "),
-        (
-            "numbers = [{",
-            "numbers = [] # [{",
-            "ambiguity `Its unit`: numbers: expected a length of at least 1",
-        ),
+        ("numbers = [{", "numbers = [] # [{", "`Its unit`: numbers: expected a length of at least 1"),
         ("[0, 1] }", '[0, 1], combine = "summ" }', "combine: unknown value `summ`; expected `mean`, `sum`"),
-        (
-            '"rate_kbps", scen',
-            '"rate_kbsp", scen',
-            "metric: no metric `rate_kbsp`\n  hint: did you mean `rate_kbps`?",
-        ),
+        ('"rate_kbps", scen', '"rate_kbsp", scen', "`rate_kbsp`\n  hint: did you mean `rate_kbps`?"),
         (",rate_kbps,", ",rate_kbsp,", "my.csv:2: metric: no metric `rate_kbsp`"),
-        (
-            "[0, 1] }",
-            '[0, 1], pairs = ["500kbit/s"] }',
-            "pairs: unknown value `500kbit/s`; expected 500 kbit/s\n  hint: did you mean `500 kbit/s`?",
-        ),
+        ("[0, 1] }", '[0, 1], pairs = ["500kbit/s"] }', "unknown value `500kbit/s`; expected 500 kbit/s\n"),
         ('form = "bars"', 'form = "bar"', "figure `5`: form: unknown value `bar`; expected `over time`, "),
         ('flow = "a->b"', 'flwo = "a->b"', "figure `5`: flwo: unknown key; expected number, title, "),
         ('flow = "a->b"', "", "figure `5`: lines.0.flow: missing"),
         ("[0, 1] }", "[0, 1], percent_of = 5 }", "percent_of: expected a table; got `5`"),
-        (
-            "\nI,0 ms",
-            "\nII,0 ms",
-            "my.csv:2: table: unknown value `II`; expected I\n  hint: did you mean `I`?",
-        ),
+        ("\nI,0 ms", "\nII,0 ms", "my.csv:2: table: unknown value `II`; expected I\n  hint: "),
         (",host,", ",hots,", "my.csv:2: status: unknown value `hots`; expected unusable, host\n"),
         ("rate_kbps,10,", "rate_kbps,1O,", "my.csv:2: mean: should be a valid number"),
         (",host,", ",host,note,more", "my.csv:2: beyond the last column: unknown key"),

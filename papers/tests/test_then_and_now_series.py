@@ -12,7 +12,6 @@ from rtclab.metrics.series import Array, Samples
 from rtclab.report.drawing import Line
 from rtclab.scenario import Scenario
 from rtclab_papers.campaigns import Key, Record
-from rtclab_papers.reproduce import NAMES
 from rtclab_papers.reproduce.then_and_now import series
 from rtclab_papers.reproduce.then_and_now.campaigns import LIVE, THEN
 from rtclab_papers.reproduce.then_and_now.conditions import read_plan
@@ -49,18 +48,6 @@ def test_a_part_is_the_mean_over_calls_and_unknown_without_samples() -> None:
     assert found[2] == 5
 
 
-def test_curves_are_read_as_they_were_written(tmp_path: Path) -> None:
-    file = series.file_of(tmp_path / "page.md")
-    assert file == tmp_path / "data" / "page-series.csv"
-    assert series.read(file) == []
-    written = curves([1.0, np.nan, 3000.0])
-    series.write(file, written)
-    for one, other in zip(written, series.read(file), strict=True):
-        assert one.key == other.key
-        assert (one.length_s, one.repeats) == (other.length_s, other.repeats)
-        np.testing.assert_array_equal(one.values, other.values)
-
-
 def test_the_past_and_2026_have_axes_of_their_own_that_end_with_the_call() -> None:
     drawn = series.drawing(figure(), NAME, curves([100.0, 200.0]), "file")
     assert drawn is not None
@@ -80,15 +67,6 @@ def test_the_past_and_2026_have_axes_of_their_own_that_end_with_the_call() -> No
 def test_a_figure_without_live_curves_is_not_drawn() -> None:
     then = [one for one in curves([100.0]) if one.campaign == THEN]
     assert series.drawing(figure(), NAME, then, "file") is None
-
-
-def test_every_figure_that_the_page_names_exists_and_shows_a_course() -> None:
-    plan = read_plan(NAMES)
-    found = dict(series.figures(plan))
-    assert len(found) == sum(map(len, plan.conditions.series.values()))
-    for one in found.values():
-        assert one.form == "over time"
-        assert set(one.scenarios) <= set(plan.scenarios)
 
 
 def test_live_curves_come_from_undisturbed_calls_whose_traces_are_there(

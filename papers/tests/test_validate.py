@@ -17,7 +17,6 @@ from rtclab.trace import Machine, Run
 from rtclab_papers.markdown import NOTES, notes_of
 from rtclab_papers.validate import sim_vs_live, tcp
 from rtclab_papers.validate.sim_vs_live import ScenarioPair, page, run_pairs
-from rtclab_papers.validate.twin_page import introduction
 
 DOCS = Path(__file__).parents[2] / "docs"
 
@@ -71,7 +70,6 @@ def test_a_page_says_how_many_repeats_finished(tmp_path: Path) -> None:
     [
         ("sim-vs-live.md", page([])),
         ("tcp-vs-kernel.md", tcp.page([], tcp.DURATION_S)),
-        ("twin.md", introduction()),
     ],
 )
 def test_the_page_in_docs_begins_as_its_command_writes_it(file: str, introduction: Iterable[str]) -> None:

@@ -7,21 +7,19 @@ from contextlib import suppress
 from pathlib import Path
 
 import pytest
+from test_validate_outcomes import outcome
 
 from rtclab.backend import backend
 from rtclab.backend.live import check_participant
 from rtclab.cli import main
 from rtclab.errors import BackendUnavailable
-from rtclab.metrics import prediction_range
 from rtclab.scenario import Scenario
 from rtclab.scenario.path import Jitter
-from rtclab_papers.csv_files import beside
 from rtclab_papers.validate.conditions import CallCondition
 from rtclab_papers.validate.kinds import GROUPS, draw, known_conditions
 from rtclab_papers.validate.outcome_files import write_outcomes
-from rtclab_papers.validate.outcomes import SIMULATED_REPEATS, ConditionOutcome, Live, Simulated
+from rtclab_papers.validate.outcomes import SIMULATED_REPEATS
 from rtclab_papers.validate.twin import stored
-from rtclab_papers.validate.twin_page import write_twin
 
 ALL = known_conditions()
 HALVES = {group: [one for one in ALL if one.group == group] for group in GROUPS}
@@ -84,11 +82,6 @@ def test_a_seed_always_gives_the_same_condition_and_another_seed_another() -> No
     assert len({one.words for one in ALL}) == len(ALL) == 30
 
 
-def test_half_of_the_conditions_are_held_out() -> None:
-    assert {group: len(own) for group, own in HALVES.items()} == {"kinds-even": 15, "kinds-odd": 15}
-    assert [one.name for one in HALVES["kinds-even"][:2]] == ["kind-02", "kind-04"]
-
-
 @pytest.mark.parametrize("half", GROUPS)
 @pytest.mark.parametrize("kind", KINDS)
 def test_each_half_has_every_kind(kind: str, half: str) -> None:
@@ -118,37 +111,6 @@ def test_beside_tcp_no_uplink_loses_packets_on_the_wire() -> None:
     assert [one.name for one in ALL if one.loses]
 
 
-def outcome(one: CallCondition, live: float) -> ConditionOutcome:
-    """A condition with this live rate, of which 110 kbit/s were simulated."""
-    rate = ("receiving_rate", "alice->bob")
-    return ConditionOutcome(
-        one, Live(1, 1, {rate: [live]}), Simulated(39, 39, {rate: prediction_range([110.0] * 39)})
-    )
-
-
-def test_the_section_has_both_halves_and_all_conditions_and_appears_with_the_first_row(
-    tmp_path: Path,
-) -> None:
-    rows = tmp_path / "twin.csv"
-
-    def lines() -> list[str]:
-        write_twin(tmp_path / "twin.md", [], rows)
-        return (tmp_path / "twin.md").read_text().splitlines()
-
-    assert "## Kinds of calls" not in lines()
-    write_outcomes(beside(rows, "kinds"), [outcome(ALL[0], 100)])
-    assert "| metric | odd seeds: n | error | ≤ 10 | coverage |" in lines()
-
-    write_outcomes(beside(rows, "kinds"), [outcome(one, 100) for one in ALL])
-    assert "## Kinds of calls" in lines()
-    columns = "n | error | ≤ 10 | coverage"
-    assert f"| metric | even seeds (held out): {columns} | odd seeds: {columns} |" in lines()
-    cells = "15\u00a0(15) | 10.0 | 100 | 0.0"
-    assert f"| Receiving rate | {cells} | {cells} |" in lines()
-    assert all(f"| {one.name} | {GROUPS[one.group]} | {one.words} |" in lines() for one in ALL)
-    assert all(f"| {one.name} | 1 | 10.0 % |" in lines() for one in ALL)
-
-
 def test_the_command_makes_the_page_of_what_is_kept(tmp_path: Path) -> None:
     """Nothing is kept in the first place. The live call is in the rows then; one of it is simulated."""
     page, rows = tmp_path / "twin.md", tmp_path / "data" / "twin-kinds.csv"
@@ -160,7 +122,7 @@ def test_the_command_makes_the_page_of_what_is_kept(tmp_path: Path) -> None:
 
     run()
     assert "Kinds of calls" not in page.read_text()
-    write_outcomes(rows, [outcome(draw(13), 100)])
+    write_outcomes(rows, [outcome(0, 100, 110, condition=draw(13))])
     run()
     text = page.read_text()
     assert "## Kinds of calls" in text

@@ -14,7 +14,6 @@ from rtclab.experiment import Experiment
 from rtclab.metrics import METRICS
 from rtclab.scenario.path import PathSpec
 from rtclab.scenario.units import Bitrate
-from rtclab_papers.validate import meetings
 from rtclab_papers.validate.conditions import CallCondition
 from rtclab_papers.validate.meetings import (
     PEOPLE,
@@ -22,7 +21,6 @@ from rtclab_papers.validate.meetings import (
     SIZES,
     TOPOLOGIES,
     WORSE,
-    introduction,
     known_conditions,
     meeting,
 )
@@ -112,10 +110,3 @@ def test_every_flow_of_a_meeting_has_a_value(tmp_path: Path) -> None:
 
     shutil.rmtree(live)
     assert outcomes([one], file, live, run_missing=False, say=print, repeats=3) == [found]
-
-
-def test_the_page_states_the_links_and_the_camera() -> None:
-    text = " ".join(introduction())
-    assert "up 3 Mbit/s, 25 ms, queue 100 ms" in text
-    assert "up 500 kbit/s, 60 ms, queue 200 ms, loss 1 %" in text
-    assert f"{meetings.VIDEO['width']}x{meetings.VIDEO['height']}" in text
