@@ -669,6 +669,39 @@ def measure(
     raise typer.Exit(running.EXIT_FAILED if any(check.fails for check in checks) else 0)
 
 
+@app.command(epilog="Example: rtclab why latest 'alice->bob' --from 10s")
+def why(
+    name: RunName = "latest",
+    flow: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="[FLOW …]", help="Only these flows; `*` stands for any text: '*->erin'."),
+    ] = None,
+    begin: From = None,
+    end: To = None,
+    where: Where = None,
+    full: Annotated[
+        bool, typer.Option("--all", help="Print the accounts behind the sentences, too.")
+    ] = False,
+    out: Out = RUNS,
+    as_csv: AsCsv = False,
+    as_json: AsJson = False,
+) -> None:
+    """Say why a call went as it did: what limited each flow, what its freezes were, where pictures waited.
+
+    Of a sweep, --where chooses one condition, whose traces must have been kept.
+    """
+    from rtclab.cli import running, tables
+    from rtclab.progress import busy
+
+    results = running.chosen_results(name, out, begin, end, where)
+    with busy("looking for reasons"):
+        found = results.why(flow or None)
+    tables.print_incomplete(results)
+    about = {"run": str(results.path), "window": results.window, "sentences": found.sentences}
+    if not tables.print_rows(found.table(), as_csv=as_csv, as_json=as_json, **about):
+        tables.show_why(found, full=full)
+
+
 @app.command(epilog="Example: rtclab export latest values.parquet --metric rtt")
 def export(
     name: RunName,

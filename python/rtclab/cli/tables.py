@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from rtclab.backend.live.doctor import MachineCheck
     from rtclab.comparing import Comparison
     from rtclab.experiment import Results
+    from rtclab.report.why import Why
     from rtclab.scenario import Scenario, Video
     from rtclab.trace import OpenWindow, Run
 
@@ -71,6 +72,19 @@ WIDTH_OF_TEXT = 100
 
 MOST_FLOWS = 100
 """Maximum number of flows in a table. Printing more would take longer than the run."""
+
+
+def show_why(found: Why, *, full: bool) -> None:
+    """Prints the sentences of each flow and, if ``full``, the accounts behind them."""
+    if not found.accounts:
+        print("no flow carried media, so there is nothing to explain")
+    for account in found.accounts:
+        print(textwrap.fill(" ".join(account.sentences), WIDTH_OF_TEXT, subsequent_indent="  "))
+        if full:
+            table = new_table(*whole("account", "what", "where"), *right("value"), "unit")
+            for row in account.rows():
+                table.add_row(row["account"], row["what"], row["where"], f"{row['value']:.4g}", row["unit"])
+            print_table(table)
 
 
 def show_scenario(scenario: Scenario) -> None:
