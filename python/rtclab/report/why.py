@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from math import nan
 from statistics import fmean
 from typing import Any
 
@@ -21,12 +22,16 @@ from rtclab.metrics.accounts.waits import STAGES, mean_waits_ms
 from rtclab.metrics.series import span_ns
 from rtclab.report.flow_lines import main_flows
 from rtclab.report.words import flow_in_words, number
-from rtclab.trace import Run
+from rtclab.trace import NS_PER_S, Run
 
 LEAST_SHARE = 0.1
 """Limits that held for a smaller part of the time are not said."""
 LATE_MS = 250.0
-"""Pictures that are later than this are said to be late; above 150 to 400 ms people talk at once (ITU-T G.114)."""
+"""Pictures that take longer are mentioned; from 150 to 400 ms on, a conversation suffers (ITU-T G.114)."""
+MUCH_FROZEN = 0.03
+"""If more of the time is frozen, 2 s in a minute, the freezes are said first."""
+SHORT_MS = 40.0
+"""A queue that overflows although packets wait less is short: below a usual round trip of 50 to 100 ms."""
 BESIDE = 0.2
 """Cross traffic with a larger part of a path's bytes is said to fill it."""
 
@@ -40,94 +45,107 @@ class FlowAccount:
         shares: the mean part of the time, 0 to 1, in which each limit held; they add up to 1.
         grade: how the limits are known: ``known``, ``inferred`` or ``unknown``.
         losses: lost packets by cause and path, over all repeats.
-        sent_percent_lost: lost packets in % of those that were sent; NaN if it is not known.
+        lost_percent: lost packets in % of those that were sent; NaN if it is not known.
         stalls: the freezes of all repeats.
         waits_ms: the mean time of a picture in each stage, in ms; empty if it is not known.
         bottleneck: the path that was used most, in the first repeat that knows it.
-        repeats: number of repeats that have the flow.
+        active_s: how long the flow was active in all repeats, in s.
+        paths: words for paths that are more than a wire, such as a Wi-Fi hop.
     """
 
     flow: str
     shares: Mapping[str, float]
     grade: str
     losses: Sequence[tuple[str, str, int]]
-    sent_percent_lost: float
+    lost_percent: float
     stalls: Sequence[Stall]
     waits_ms: Mapping[str, float]
     bottleneck: Bottleneck | None
-    repeats: int
+    active_s: float
+    paths: Mapping[str, str]
 
     @cached_property
     def sentences(self) -> list[str]:
-        """What limited the rate, what the freezes were, and where pictures waited; the first is the most telling."""
-        return [part for part in (self._limit(), self._freezes(), self._lateness()) if part]
+        """What limited the rate and what the freezes were; where pictures waited, if they took long."""
+        parts = [self._limit(), self._freezes()]
+        if self.stalls and self.frozen_share >= MUCH_FROZEN:
+            parts.reverse()
+        first = "; ".join(part for part in parts if part)
+        return [one for one in (f"{flow_in_words(self.flow)}: {first}.", self._lateness()) if one]
+
+    @property
+    def frozen_share(self) -> float:
+        """The part of the flow's time, 0 to 1, in which its video was frozen."""
+        return sum(one.length_s for one in self.stalls) / self.active_s if self.active_s else 0.0
 
     def _limit(self) -> str:
         ranked = sorted(self.shares.items(), key=lambda pair: -pair[1])
-        told = [(name, share) for name, share in ranked if share >= LEAST_SHARE and name != "start"][:2]
-        if not told:
-            name, share = ranked[0] if ranked else ("unknown", 1.0)
-            told = [(name, share)]
+        told = [pair for pair in ranked if pair[1] >= LEAST_SHARE and pair[0] != "start"][:2] or ranked[:1]
         parts = [f"{self._limit_in_words(name)} for {100 * share:.0f} % of the time" for name, share in told]
         guess = ", as its packets suggest" if self.grade == "inferred" else ""
-        return f"{flow_in_words(self.flow)} was limited by {' and '.join(parts)}{guess}."
+        return f"limited by {' and by '.join(parts)}{guess}"
 
     def _limit_in_words(self, name: str) -> str:
         at = self.bottleneck
-        match name:
-            case "delay" if at is not None:
-                filled = ""
-                if at.share_beside >= BESIDE:
-                    filled = f", which {at.beside} fills with {100 * at.share_beside:.0f} % of the bytes"
-                return f"the queue of {at.path}{filled}"
-            case "loss":
-                return f"losses{self._losses_in_words()}"
-            case _:
-                return WORDS[name]
-
-    def _losses_in_words(self) -> str:
-        if not self.losses:
-            return ""
-        cause, path, _ = self.losses[0]
-        lost = (
-            ""
-            if self.sent_percent_lost != self.sent_percent_lost
-            else f"{number(self.sent_percent_lost)} % lost "
-        )
-        where = f" on {path}" if path else ""
-        return f" ({lost}{LOSSES_IN_WORDS[cause]}{where})"
-
-    def _freezes(self) -> str:
-        if not self.stalls:
-            return ""
-        kinds = Counter((one.cause, one.where) for one in self.stalls)
-        seconds: Counter[tuple[str, str]] = Counter()
-        for one in self.stalls:
-            seconds[one.cause, one.where] += one.length_s  # type: ignore[assignment]
-        (cause, where), length_s = seconds.most_common(1)[0]
-        total = len(self.stalls)
-        of = f"{kinds[cause, where]} of {total} freezes" if total > 1 else "The freeze"
-        many = kinds[cause, where] != 1 and total > 1
-        words = STALLS_IN_WORDS[cause].format(where=f" {self._where(cause, where)}" if where else "")
-        verb = words if not many else words
-        return f"{of} ({number(length_s)} s{f' of {number(sum(seconds.values()))} s' if total > 1 else ''}) {verb}."
+        if name == "delay" and at is not None:
+            return f"the queue of {self.paths.get(at.path, at.path)}{self._queue_in_words(at)}"
+        if name == "loss" and self.losses:
+            cause, path, _ = self.losses[0]
+            lost = f"{number(self.lost_percent)} %, " if self.lost_percent == self.lost_percent else ""
+            return f"losses ({lost}{self._loss_in_words(cause, path)})"
+        return WORDS[name]
 
     @staticmethod
-    def _where(cause: str, where: str) -> str:
-        if cause == "loss":
-            kind, _, path = where.partition(" ")
-            return f"{LOSSES_IN_WORDS.get(kind, kind)}{f' on {path}' if path else ''}"
-        if cause == "sender":
-            return f"({WORDS.get(where, where)})"
-        return f"of {where}" if cause == "outage" else where
+    def _queue_in_words(at: Bottleneck) -> str:
+        parts = []
+        if at.share_beside >= BESIDE:
+            parts.append(f"which {at.beside} fills: {100 * at.share_beside:.0f} % of its bytes")
+        if at.waited_ms == at.waited_ms:
+            parts.append(f"in which packets waited up to {at.waited_ms:.0f} ms")
+        return f" ({'; '.join(parts)})" if parts else ""
+
+    def _loss_in_words(self, cause: str, path: str) -> str:
+        words = LOSSES_IN_WORDS[cause]
+        if cause == "queue" and self.bottleneck is not None and self.bottleneck.waited_ms < SHORT_MS:
+            words = "in a full queue, which is short"
+        return f"{words} on {self.paths.get(path, path)}" if path else words
+
+    def _freezes(self) -> str:
+        spent: Counter[tuple[str, str]] = Counter()
+        number_of = Counter((one.cause, one.where) for one in self.stalls)
+        for one in self.stalls:
+            spent[one.cause, one.where] += one.end_ns - one.begin_ns
+        if not spent:
+            return ""
+        (cause, where), length_ns = spent.most_common(1)[0]
+        total = len(self.stalls)
+        if total == 1:
+            return f"its freeze of {_s(length_ns)} {self._stall_in_words(cause, where)}"
+        count = number_of[cause, where]
+        if count == total:
+            return f"all {total} freezes ({_s(length_ns)}) {self._stall_in_words(cause, where)}"
+        lengths = f"{_s(length_ns)} of {_s(sum(spent.values()))}"
+        return f"{count} of {total} freezes ({lengths}) {self._stall_in_words(cause, where)}"
+
+    def _stall_in_words(self, cause: str, where: str) -> str:
+        match cause:
+            case "loss":
+                kind, _, path = where.partition(" ")
+                return f"waited for packets lost {self._loss_in_words(kind, path)}"
+            case "outage":
+                return f"came from an outage of {self.paths.get(where, where)}"
+            case "sender":
+                limit = WORDS[where or "unknown"]
+                return f"came from the sender, who sent no picture, limited by {limit}"
+        return STALLS_IN_WORDS[cause]
 
     def _lateness(self) -> str:
         total = sum(self.waits_ms.values())
-        if not self.waits_ms or total < LATE_MS:
+        if total < LATE_MS:
             return ""
         ranked = sorted(self.waits_ms.items(), key=lambda pair: -pair[1])
-        parts = [f"{number(ms)} ms {STAGES_IN_WORDS[stage]}" for stage, ms in ranked[:2]]
-        return f"Pictures were {number(total)} ms late: {' and '.join(parts)}."
+        parts = [f"{ms:.0f} ms {STAGES_IN_WORDS[stage]}" for stage, ms in ranked[:2]]
+        return f"Pictures took {total:.0f} ms from camera to screen, of which {' and '.join(parts)}."
 
     def rows(self) -> list[dict[str, Any]]:
         """The accounts as rows: flow, account, what, where, value and unit."""
@@ -164,11 +182,8 @@ LOSSES_IN_WORDS = {
     "unknown": "for an unknown reason",
 }
 STALLS_IN_WORDS = {
-    "outage": "had no network: an outage{where}",
-    "sender": "had nothing to show: the sender sent no picture{where}",
-    "loss": "waited for packets lost{where}",
-    "queue": "waited for packets in queues{where}",
-    "receiver": "arose at the receiver{where}",
+    "queue": "waited for packets in queues",
+    "receiver": "came from the receiver, to which all packets had come",
     "unknown": "have no known cause",
 }
 STAGES_IN_WORDS = {
@@ -233,9 +248,27 @@ def _account(run: Run, flow: str) -> FlowAccount | None:
         {name: fmean(one.get(name, 0.0) for one in shares) for name in NAMES},
         courses[0].grade if courses[0] else "unknown",
         [(cause, path, count) for (cause, path), count in losses.most_common()],
-        fmean(lost),
+        fmean(known) if (known := [one for one in lost if one == one]) else nan,
         [one for trace in traces for one in stalls_of(trace, flow)],
         {stage: fmean(one[stage] for one in waits) for stage in STAGES} if waits else {},
-        next((found for trace in traces if (found := bottleneck_of(trace, flow)) is not None), None),
-        len(traces),
+        next((one for trace in traces if (one := bottleneck_of(trace, flow)) is not None), None),
+        sum(end_ns - begin_ns for begin_ns, end_ns in (span_ns(trace, flow) for trace in traces)) / NS_PER_S,
+        _paths(run.scenario),
     )
+
+
+def _s(length_ns: int) -> str:
+    """A length in s, with as many decimals as help."""
+    length_s = length_ns / NS_PER_S
+    return f"{length_s:.2f} s" if length_s < 1 else f"{length_s:.1f} s"
+
+
+def _paths(scenario: Mapping[str, Any]) -> dict[str, str]:
+    """Words for the paths of Wi-Fi hops in a scenario, which is given as JSON values."""
+    found = {}
+    for name, own in scenario.get("participants", {}).items():
+        for way, path in ((own.get("link") or scenario.get("link")) or {}).items():
+            if isinstance(path, dict) and path.get("wifi"):
+                fades = ", which fades" if path["wifi"].get("fading") else ""
+                found[f"{name}.{way}"] = f"the Wi-Fi hop {name}.{way}{fades}"
+    return found

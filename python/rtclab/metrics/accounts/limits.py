@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from rtclab.metrics.flows import media_flows
 from rtclab.metrics.packets import NEVER, packets_of, were_recorded
 from rtclab.metrics.promises import inside_ns, promised
-from rtclab.metrics.series import Array, IntegerArray, gauge_of_streams, span_ns
+from rtclab.metrics.series import Array, IntegerArray, counter, gauge_of_streams, slopes, span_ns
 from rtclab.trace import NS_PER_S, Trace
 
 LIMITS: dict[str, str] = {
@@ -40,15 +40,17 @@ CODES = {name: code for code, name in enumerate(NAMES)}
 STEP_NS = NS_PER_S // 10
 """Moments are a tenth of a second apart."""
 STEADY_STEPS = 20
-"""A rate that stays the same for two seconds is steady; controls that may grow do so several times a second."""
+"""A rate that stays the same for two seconds is steady; a control that may grow does so more often."""
 BUSY = 0.85
-"""A sender that sends a smaller part of what it may is limited by itself; encoders miss their target by 10 %."""
+"""A sender that sends a smaller part of what it may is limited by itself; an encoder errs by 10 %."""
 AT_MAXIMUM = 0.95
 """Part of the encoder's highest target from which on it is at its maximum."""
 PLATEAU = 0.3
 """Share of reports in which the encoder must be at its highest target for this to be its maximum."""
 SILENT_NS = NS_PER_S
 """Without feedback for this time, feedback is the limit; libwebrtc sends it every 50 to 250 ms."""
+ENCODING = 0.8
+"""Part of the time from which on an encoder that encodes is the limit; Chromium adapts at 0.85."""
 MUCH_RTCP, FEW_REPORTS = 0.2, 5
 """Feedback limits if more than this part of it is lost, of at least so few packets in two seconds."""
 LOSSES = 0.02
@@ -56,7 +58,7 @@ LOSSES = 0.02
 QUEUED_MS = 30.0
 """Queuing delay above which a control without values of its own counts as limited by delay."""
 OWN = "limited_by_"
-"""A control of the user's own that observes `limited_by_delay` and the like, 0 or 1, says itself what limits it."""
+"""A control of the user's own that observes `limited_by_delay` and the like, 0 or 1, says it itself."""
 
 SCHEMA = pl.Schema(
     {
@@ -80,7 +82,7 @@ class Course:
     Attributes:
         edges_ns: begin of each step, and the end of the last one, of shape (steps + 1,).
         codes: index in ``NAMES`` of the limit in each step, of shape (steps,).
-        grade: ``known`` if the control's values tell, ``inferred`` if packets do, ``unknown`` if nothing does.
+        grade: ``known`` if the control's values tell, ``inferred`` if packets do, else ``unknown``.
     """
 
     edges_ns: IntegerArray
@@ -209,7 +211,7 @@ def _of_sender(trace: Trace, flow: str, at_ns: IntegerArray) -> tuple[NDArray[np
     pushed_back = values.at("pushback_ratio", at_ns) < 1
     codes[pushed_back] = CODES["window"]
     silent, losing = _feedback(trace, flow, at_ns)
-    codes[silent | (losing & (pushed_back | (codes == CODES["start"])))] = CODES["feedback"]
+    codes[silent | (losing & (codes != CODES["maximum"]))] = CODES["feedback"]
     codes[np.isnan(target_bps)] = CODES["start"]
     return codes, grade
 
@@ -239,7 +241,8 @@ def _is_flat(target_bps: Array) -> NDArray[np.bool_]:
     if target_bps.size <= STEADY_STEPS or np.isnan(target_bps).all():
         return np.zeros(target_bps.size, np.bool_)
     before = np.concatenate([np.full(STEADY_STEPS, np.nan), target_bps[:-STEADY_STEPS]])
-    return (target_bps > 0.98 * np.nanmax(target_bps)) & (np.abs(target_bps / before - 1) < 0.01)
+    is_flat: NDArray[np.bool_] = np.abs(target_bps / before - 1) < 0.01
+    return is_flat & (target_bps > 0.98 * np.nanmax(target_bps))
 
 
 def _over_two_seconds(values: Array) -> Array:
@@ -249,7 +252,8 @@ def _over_two_seconds(values: Array) -> Array:
     ends = np.arange(1, values.size + 1)
     begins = (ends - STEADY_STEPS).clip(min=0)
     total, count = (one[ends] - one[begins] for one in sums)
-    return np.divide(total, count, out=np.full(values.size, np.nan), where=count > 0)
+    means: Array = np.divide(total, count, out=np.full(values.size, np.nan), where=count > 0)
+    return means
 
 
 def _falls(values: Array) -> NDArray[np.bool_]:
@@ -366,12 +370,21 @@ def _mark_source(
     if highest > 0 and np.mean(wanted.values >= AT_MAXIMUM * highest) >= PLATEAU:
         index = np.searchsorted(wanted.at_s * NS_PER_S, at_ns).clip(max=wanted.values.size - 1)
         codes[free & (wanted.values[index] >= AT_MAXIMUM * highest)] = CODES["maximum"]
+    codes[free & _is_slow(trace, flow, at_ns)] = CODES["processor"]
+
+
+def _is_slow(trace: Trace, flow: str, at_ns: IntegerArray) -> NDArray[np.bool_]:
+    """Whether the sender names its processor as a limit, or encodes nearly all the time."""
+    slow = np.zeros(at_ns.size, np.bool_)
     reasons = trace.rows_of_flow("outbound_rtp", flow).drop_nulls("qualityLimitationReason").sort("at_ns")
     if reasons.height:
-        times = reasons["at_ns"].to_numpy()
-        slow = (reasons["qualityLimitationReason"] == "cpu").to_numpy()
-        index = np.searchsorted(times, at_ns).clip(max=times.size - 1)
-        codes[free & slow[index]] = CODES["processor"]
+        index = np.searchsorted(reasons["at_ns"].to_numpy(), at_ns).clip(max=reasons.height - 1)
+        slow |= (reasons["qualityLimitationReason"] == "cpu").to_numpy()[index]
+    busy = slopes(counter(trace.whole, "outbound_rtp", flow, "totalEncodeTime"))
+    if busy.values.size:
+        index = np.searchsorted(busy.at_s * NS_PER_S, at_ns - NS_PER_S // 2).clip(max=busy.values.size - 1)
+        slow |= busy.values[index] > ENCODING
+    return slow
 
 
 def _without_control(trace: Trace, flow: str, at_ns: IntegerArray) -> tuple[NDArray[np.int8], str]:

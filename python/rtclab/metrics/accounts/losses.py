@@ -146,7 +146,7 @@ def _in_bursts(numbers: NDArray[np.uint32], sent: int) -> bool:
 
 
 def _during_outages(trace: Trace, path: NDArray[np.object_], sent_ns: IntegerArray) -> NDArray[np.bool_]:
-    """Whether the path that lost each packet had no capacity at all when the packet was sent, or soon after."""
+    """Whether the path that lost each packet had no capacity when the packet was sent, or soon after."""
     out = np.zeros(sent_ns.size, np.bool_)
     for name, spans in trace.cached(outages).items():
         for begin_ns, end_ns in spans.tolist():
@@ -175,7 +175,8 @@ def _all_lost(rows: pl.DataFrame, number: NDArray[np.uint32], sent_ns: IntegerAr
     counts = np.diff(np.append(starts, run.size))
     spans_ns = sent_ns[starts + counts - 1] - sent_ns[starts]
     long = (spans_ns >= OUTAGE_NS) & (counts >= LEAST_OF_OUTAGE)
-    return long[run]
+    of_packets: NDArray[np.bool_] = long[run]
+    return of_packets
 
 
 def _runs(trace: Trace, flow: str, lost: Lost) -> IntegerArray:

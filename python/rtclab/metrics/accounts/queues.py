@@ -1,82 +1,108 @@
-"""Which path of a route is its bottleneck, and who fills it."""
+"""Which path of a route is its bottleneck, who fills it, and how long packets waited."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from math import inf
+from math import nan
 
 import numpy as np
 import polars as pl
 
+from rtclab.metrics.packets import NEVER, packets_of
 from rtclab.metrics.rate import capacity_of
 from rtclab.metrics.series import Array, IntegerArray, span_ns
-from rtclab.trace import NS_PER_S, Trace
+from rtclab.trace import NS_PER_MS, NS_PER_S, Trace
+
+LEAST_USED = 0.7
+"""A path that was used less is not the bottleneck of a route that has another one of unknown capacity."""
 
 
 @dataclass(frozen=True)
 class Bottleneck:
-    """The path of a route that was used most.
+    """The path of a route on which a flow's packets queued.
 
     Attributes:
         path: its name.
-        used: the part of its capacity that was used, 0 to 1; infinite if the capacity is not known.
-        own: the flow's part of the bytes that it carried, 0 to 1.
+        used: the part of its capacity that was used, 0 to 1; NaN if the capacity is not known.
         beside: the flow of cross traffic with the most bytes there; empty if there is none.
-        share_beside: the part of the bytes of all cross traffic, 0 to 1.
+        share_beside: the part of its bytes that was cross traffic, 0 to 1.
+        waited_ms: the 99th percentile of the time in queues of the flow's packets, in ms; NaN if not known.
     """
 
     path: str
     used: float
-    own: float
     beside: str
     share_beside: float
+    waited_ms: float
 
 
 def bottleneck_of(trace: Trace, flow: str) -> Bottleneck | None:
-    """The path of a flow's route that was used most while the flow was active; None if no path is known."""
+    """The path of a flow's route that was used most while the flow was active; None if no path is known.
+
+    It is inferred from the bytes that crossed each path. A path whose capacity nobody knows, such as a Wi-Fi
+    hop, is taken if no other path of the route was used much.
+    """
     about = trace.manifest.flows.get(flow)
     if about is None or not about.route:
         return None
     begin_ns, end_ns = span_ns(trace, flow)
+    found = {path: _used(trace, path, begin_ns, end_ns) for path in about.route}
+    known = {path: used for path, used in found.items() if used == used}
+    best = max(known, key=lambda path: known[path], default="")
+    open_paths = [path for path, used in found.items() if used != used and trace.cached(_is_limited, path)]
+    if open_paths and known.get(best, 0.0) < LEAST_USED:
+        best = open_paths[0]
+    if not best:
+        return None
+    bits = _bits(trace, best, begin_ns, end_ns)
+    beside = {name: one for name, one in bits.items() if trace.manifest.flows[name].call is None}
+    total = sum(bits.values())
+    queued_ns = packets_of(trace, flow).queued_ns
+    known_ns = queued_ns[queued_ns != NEVER]
+    return Bottleneck(
+        best,
+        found[best],
+        max(beside, key=lambda name: beside[name], default=""),
+        sum(beside.values()) / total if total else 0.0,
+        float(np.quantile(known_ns, 0.99)) / NS_PER_MS if known_ns.size else nan,
+    )
+
+
+def _used(trace: Trace, path: str, begin_ns: int, end_ns: int) -> float:
+    """The part of a path's capacity that was used in a time; NaN if the capacity is not known."""
+    at_ns, capacity_bps = capacity_of(trace, (path,))
+    if not at_ns.size or np.isnan(capacity_bps).any():
+        return nan
+    edges: IntegerArray = np.append(at_ns, max(end_ns, int(at_ns[-1]))).clip(begin_ns, end_ns)
+    may_bits = float((np.diff(edges) / NS_PER_S * capacity_bps).sum())
+    return sum(_bits(trace, path, begin_ns, end_ns).values()) / may_bits if may_bits else nan
+
+
+def _bits(trace: Trace, path: str, begin_ns: int, end_ns: int) -> dict[str, float]:
+    """By flow, the bits that it delivered across a path in a time."""
     first, last = begin_ns // NS_PER_S, -(-end_ns // NS_PER_S)
-    found = []
-    for path in about.route:
-        carried = trace.cached(_carried, path)
-        bits = {name: 8 * float(sums[first:last].sum()) for name, sums in carried.items()}
-        total = sum(bits.values())
-        may = _may_bits(trace, path, begin_ns, end_ns)
-        if not total or may == inf:
-            continue
-        beside = {name: one for name, one in bits.items() if trace.manifest.flows[name].call is None}
-        found.append(
-            Bottleneck(
-                path,
-                total / may if may else inf,
-                bits.get(flow, 0.0) / total,
-                max(beside, key=lambda name: beside[name], default=""),
-                sum(beside.values()) / total,
-            )
-        )
-    return max(found, key=lambda one: one.used, default=None)
+    return {name: 8 * float(sums[first:last].sum()) for name, sums in trace.cached(_carried, path).items()}
 
 
 def _carried(trace: Trace, path: str) -> dict[str, Array]:
-    """By flow, the bytes that it sent towards a path in each second of the run."""
+    """By flow, the bytes that it delivered across a path in each second of the run."""
     seconds = trace.manifest.duration_ns // NS_PER_S + 2
-    whole = trace.whole.table("flow_seconds")
+    rows = trace.table("flow_seconds")
     found = {}
     for name, about in trace.manifest.flows.items():
         if path in about.route:
-            rows = whole.filter(pl.col("flow") == name)
-            at = (rows["at_ns"].to_numpy() // NS_PER_S).clip(0, seconds - 1)
-            found[name] = np.bincount(at, weights=rows["delivered_bytes"].to_numpy(), minlength=seconds)
+            own = rows.filter(pl.col("flow") == name)
+            at = (own["at_ns"].to_numpy() // NS_PER_S).clip(0, seconds - 1)
+            weights = own["delivered_bytes"].cast(pl.Float64).to_numpy()
+            found[name] = np.bincount(at, weights=weights, minlength=seconds).astype(np.float64)
     return found
 
 
-def _may_bits(trace: Trace, path: str, begin_ns: int, end_ns: int) -> float:
-    """What a path can carry in a time, in bit; infinite without a limit."""
-    at_ns, capacity_bps = capacity_of(trace, (path,))
-    if not at_ns.size or np.isnan(capacity_bps).any():
-        return inf
-    edges: IntegerArray = np.append(at_ns, max(end_ns, int(at_ns[-1]))).clip(begin_ns, end_ns)
-    return float((np.diff(edges) / NS_PER_S * capacity_bps).sum())
+def _is_limited(trace: Trace, path: str) -> bool:
+    """Whether packets waited on a path of unknown capacity: whether flows that cross it had to queue."""
+    for name, about in trace.manifest.flows.items():
+        if path in about.route:
+            queued_ns = packets_of(trace, name).queued_ns
+            if (queued_ns > 5 * NS_PER_MS).any():
+                return True
+    return False

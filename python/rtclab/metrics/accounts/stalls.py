@@ -1,7 +1,7 @@
 """The account of stalls: what each freeze of a flow's video was.
 
-A freeze ends with a picture. What was sent between the last picture before it and that picture tells why it took
-so long: nothing was sent, or packets were lost and had to be repaired, or they waited in a queue.
+A freeze ends with a picture. What was sent between the last picture before it and that picture tells why it
+took so long: nothing was sent, or packets were lost and had to be repaired, or they waited in a queue.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ class Stall:
 
 
 def stalls_table(trace: Trace) -> pl.DataFrame:
-    """Each freeze of each flow in the trace's window: begin, end, cause, where it arose, and what happened."""
+    """Each freeze of each flow in the trace's window: begin, end, cause, place, and what happened."""
     rows = [
         (flow, one.begin_ns, one.end_ns, one.cause, one.where, one.detail)
         for flow in trace.flows
@@ -121,9 +121,11 @@ def _stall(trace: Trace, flow: str, begin_ns: int, end_ns: int) -> Stall:
     wanted = _wanted(trace, flow, media, begin_ns, end_ns)
     missing = wanted & media.is_video & (media.delivered_ns == NEVER)
     if missing.any():
-        return Stall(
-            begin_ns, end_ns, "loss", *_of_losses(trace, flow, media, wanted, missing, begin_ns, end_ns)
-        )
+        cause, path = _cause_of_losses(trace, flow, media, missing)
+        detail = _repair(trace, flow, media, wanted, missing, (begin_ns, end_ns))
+        if cause == "outage":
+            return Stall(begin_ns, end_ns, "outage", path, detail)
+        return Stall(begin_ns, end_ns, "loss", f"{cause} {path}".strip(), detail)
     came = wanted & (media.delivered_ns != NEVER)
     if not came.any():
         return Stall(begin_ns, end_ns, "unknown", detail="no packet of its pictures is in the trace")
@@ -173,14 +175,15 @@ def _pictures(trace: Trace, flow: str) -> tuple[IntegerArray, IntegerArray]:
 
 
 def _wanted(trace: Trace, flow: str, media: _Media, begin_ns: int, end_ns: int) -> NDArray[np.bool_]:
-    """Whether each packet belongs to a picture after the last one before a freeze, up to the one that ends it."""
+    """Whether each packet is of a picture after the last one before a freeze, up to the one that ends it."""
     shown_ns, timestamps = trace.cached(_pictures, flow)
     before = np.searchsorted(shown_ns, begin_ns, side="right") - 1
     after = np.searchsorted(shown_ns, end_ns, side="left")
     first = timestamps[before] if before >= 0 else (media.timestamp[media.is_video][:1] - 1).sum()
     last = timestamps[after] if after < timestamps.size else first + HALF
     since = (media.timestamp - first) % WRAP
-    return (since > 0) & (since <= (last - first) % WRAP) & (media.timestamp >= 0)
+    is_wanted: NDArray[np.bool_] = (since > 0) & (since <= (last - first) % WRAP) & (media.timestamp >= 0)
+    return is_wanted
 
 
 def _silent(sent_ns: IntegerArray, begin_ns: int, end_ns: int) -> tuple[int, int] | None:
@@ -201,33 +204,36 @@ def _of_sender(trace: Trace, flow: str, silent: tuple[int, int]) -> tuple[str, s
     return limit, f"no video was sent for {(silent[1] - silent[0]) / NS_PER_S:.1f} s"
 
 
-def _of_losses(
+def _cause_of_losses(trace: Trace, flow: str, media: _Media, missing: NDArray[np.bool_]) -> tuple[str, str]:
+    """The most frequent cause of the losses of some packets, and its path."""
+    lost = lost_packets(trace.whole, flow)
+    index = np.searchsorted(lost.sent_ns, media.sent_ns[missing]).clip(max=max(lost.sent_ns.size - 1, 0))
+    causes = Counter(zip(lost.cause[index].tolist(), lost.path[index].tolist(), strict=True))
+    return causes.most_common(1)[0][0]
+
+
+def _repair(
     trace: Trace,
     flow: str,
     media: _Media,
     wanted: NDArray[np.bool_],
     missing: NDArray[np.bool_],
-    begin_ns: int,
-    end_ns: int,
-) -> tuple[str, str]:
-    """Why the packets of its pictures were lost and where, and how they were repaired."""
-    lost = lost_packets(trace.whole, flow)
-    index = np.searchsorted(lost.sent_ns, media.sent_ns[missing]).clip(max=max(lost.sent_ns.size - 1, 0))
-    causes = Counter(zip(lost.cause[index].tolist(), lost.path[index].tolist(), strict=True))
-    (cause, path), _ = causes.most_common(1)[0]
+    span: tuple[int, int],
+) -> str:
+    """How the lost packets of some pictures were repaired."""
     total = int(missing.sum())
     parts = [f"{total} packet{'s' * (total != 1)} lost"]
     again = wanted & media.is_rtx
     failed = int((again & (media.delivered_ns == NEVER)).sum())
-    repaired_ns = media.delivered_ns[again & (media.delivered_ns != NEVER) & (media.delivered_ns <= end_ns)]
+    repaired_ns = media.delivered_ns[again & (media.delivered_ns != NEVER) & (media.delivered_ns <= span[1])]
     if failed:
         parts.append(f"{failed} retransmission{'s' * (failed != 1)} lost too")
     if repaired_ns.size:
         due_ns = media.sent_ns[missing].min() + media.way_ns
-        parts.append(f"retransmissions came until {(repaired_ns.max() - due_ns) / NS_PER_MS:.0f} ms later")
-    if _asked_for_key(trace, flow, begin_ns, end_ns):
+        parts.append(f"the last retransmission came {(repaired_ns.max() - due_ns) / NS_PER_MS:.0f} ms later")
+    if _asked_for_key(trace, flow, *span):
         parts.append("a key frame was asked for")
-    return f"{cause} {path}".strip(), "; ".join(parts)
+    return "; ".join(parts)
 
 
 def _asked_for_key(trace: Trace, flow: str, begin_ns: int, end_ns: int) -> bool:

@@ -1,7 +1,8 @@
 """The account of waits: where each picture was between the camera and the screen.
 
-The stages of a picture add up to its delay. The packet that completed the picture tells the way: its time in the
-pacer, in queues and on wires. If it was sent again, the stage ``repair`` begins when the lost one would have come.
+The stages of a picture add up to its delay. The packet that completed the picture tells the way: its time in
+the pacer, in queues and on wires. If it was sent again, the stage ``repair`` begins when the lost one would
+have come.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ import polars as pl
 
 from rtclab.metrics.packets import were_recorded
 from rtclab.metrics.series import before_end
-from rtclab.trace import Trace
+from rtclab.trace import NS_PER_MS, Trace
 
 STAGES: dict[str, str] = {
     "encoder": "from the camera until the first packet left: the encoder, and the wait for the pacer",
@@ -82,4 +83,4 @@ def mean_waits_ms(trace: Trace, flow: str) -> dict[str, float]:
     rows = waits_table(trace).filter(pl.col("flow") == flow)
     if rows.is_empty():
         return {}
-    return {stage: rows[f"{stage}_ns"].mean() / 1e6 for stage in STAGES}  # type: ignore[operator]
+    return {stage: float(rows[f"{stage}_ns"].to_numpy().mean()) / NS_PER_MS for stage in STAGES}
