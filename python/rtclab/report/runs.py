@@ -23,6 +23,7 @@ from rtclab.report.flow_lines import main_flows
 from rtclab.report.page import write_page
 from rtclab.report.run_plots import comparison_plots, run_plots
 from rtclab.report.verdict import findings, verdict
+from rtclab.report.why import why, worst_first
 from rtclab.report.words import flow_in_words
 from rtclab.trace import Run, window_in_words
 
@@ -31,6 +32,8 @@ FEW_FLOWS = 6
 """With more flows than this, the metrics begin with a table of means and extremes over flows."""
 MOST_CONDITIONS = 20
 """Maximum number of conditions whose metrics the page of a comparison has."""
+MOST_REASONS = 4
+"""Maximum number of flows whose reasons the page of a run says; `rtclab why` says all."""
 MOST_FLOWS = 20
 """Maximum number of flows in a table; more would make a page of megabytes."""
 
@@ -105,6 +108,7 @@ def write_report(
         window=run.window and window_in_words(run.window),
         calls=words.calls_of(run),
         verdict=run_verdict(run, measured),
+        reasons=_reasons(run, measured, main),
         cautions=_cautions(run),
         facts=_facts(run),
         network=words.network_of(run),
@@ -119,6 +123,12 @@ def write_report(
         metrics=METRICS.values(),
         streams=_streams(run, shown),
     )
+
+
+def _reasons(run: Run, measured: pl.DataFrame, flows: Sequence[str]) -> list[str]:
+    """Why the flows went as they did, a paragraph each; of many flows, those that were frozen longest."""
+    wanted = worst_first(run, measured, flows)[:MOST_REASONS]
+    return [" ".join(sentences) for sentences in why(run, wanted).sentences.values()] if wanted else []
 
 
 def run_verdict(run: Run, measured: pl.DataFrame) -> str:

@@ -15,7 +15,7 @@ import polars as pl
 from rtclab.experiment.flows import Flows, chosen_flows
 from rtclab.metrics import METRICS, media_flows
 from rtclab.metrics.accounts.limits import NAMES, course_of
-from rtclab.metrics.accounts.losses import losses_table
+from rtclab.metrics.accounts.losses import lost_packets
 from rtclab.metrics.accounts.queues import Bottleneck, bottleneck_of
 from rtclab.metrics.accounts.stalls import Stall, stalls_of
 from rtclab.metrics.accounts.waits import STAGES, mean_waits_ms
@@ -80,7 +80,7 @@ class FlowAccount:
 
     def _limit(self) -> str:
         ranked = sorted(self.shares.items(), key=lambda pair: -pair[1])
-        told = [pair for pair in ranked if pair[1] >= LEAST_SHARE and pair[0] != "start"][:2] or ranked[:1]
+        told = [pair for pair in ranked[:2] if pair[1] >= LEAST_SHARE] or ranked[:1]
         parts = [f"{self._limit_in_words(name)} for {100 * share:.0f} % of the time" for name, share in told]
         guess = ", as its packets suggest" if self.grade == "inferred" else ""
         return f"limited by {' and by '.join(parts)}{guess}"
@@ -217,6 +217,16 @@ class Why:
         return "\n".join(" ".join(one.sentences) for one in self.accounts)
 
 
+def worst_first(run: Run, measured: pl.DataFrame, flows: Sequence[str]) -> list[str]:
+    """The flows of media among some flows of a run, those whose video was frozen longest first."""
+    frozen = measured.filter(pl.col("metric") == "freeze_duration")
+    lengths_s = dict(zip(frozen["flow"].to_list(), frozen["mean"].to_list(), strict=True))
+    carrying = {name for trace in run.traces for name in media_flows(trace)}
+    return sorted(
+        (flow for flow in flows if flow in carrying), key=lambda flow: -(lengths_s.get(flow) or 0.0)
+    )
+
+
 def why(run: Run, flows: Flows = None) -> Why:
     """The accounts of the flows of a run that carry media from one participant to another.
 
@@ -239,21 +249,22 @@ def _account(run: Run, flow: str) -> FlowAccount | None:
     shares = [one.shares(span_ns(trace, flow)) for trace, one in zip(traces, courses, strict=True) if one]
     losses: Counter[tuple[str, str]] = Counter()
     for trace in traces:
-        for row in losses_table(trace).filter(pl.col("flow") == flow).iter_rows(named=True):
-            losses[row["cause"], row["path"]] += row["packets"]
+        lost = lost_packets(trace, flow)
+        losses.update(zip(lost.cause.tolist(), lost.path.tolist(), strict=True))
+    paths = _paths(run.scenario)
     waits = [found for trace in traces if (found := mean_waits_ms(trace, flow))]
-    lost = [METRICS["packet_loss"].function(trace, flow) for trace in traces]
+    loss = [METRICS["packet_loss"].function(trace, flow) for trace in traces]
     return FlowAccount(
         flow,
         {name: fmean(one.get(name, 0.0) for one in shares) for name in NAMES},
         courses[0].grade if courses[0] else "unknown",
         [(cause, path, count) for (cause, path), count in losses.most_common()],
-        fmean(known) if (known := [one for one in lost if one == one]) else nan,
+        fmean(known) if (known := [one for one in loss if one == one]) else nan,
         [one for trace in traces for one in stalls_of(trace, flow)],
         {stage: fmean(one[stage] for one in waits) for stage in STAGES} if waits else {},
-        next((one for trace in traces if (one := bottleneck_of(trace, flow)) is not None), None),
+        next((one for trace in traces if (one := bottleneck_of(trace, flow, paths)) is not None), None),
         sum(end_ns - begin_ns for begin_ns, end_ns in (span_ns(trace, flow) for trace in traces)) / NS_PER_S,
-        _paths(run.scenario),
+        paths,
     )
 
 

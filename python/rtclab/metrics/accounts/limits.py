@@ -41,6 +41,8 @@ STEP_NS = NS_PER_S // 10
 """Moments are a tenth of a second apart."""
 STEADY_STEPS = 20
 """A rate that stays the same for two seconds is steady; a control that may grow does so more often."""
+FIRST_NS = 5 * NS_PER_S
+"""So long an encoder takes until it uses what it may."""
 BUSY = 0.85
 """A sender that sends a smaller part of what it may is limited by itself; an encoder errs by 10 %."""
 AT_MAXIMUM = 0.95
@@ -207,7 +209,8 @@ def _of_sender(trace: Trace, flow: str, at_ns: IntegerArray) -> tuple[NDArray[np
     _mark_source(
         trace, flow, at_ns, codes, _over_two_seconds(sent_bps) < BUSY * _over_two_seconds(target_bps)
     )
-    codes[~begun & (codes == CODES["source"])] = CODES["start"]
+    early = at_ns < trace.manifest.flows[flow].begin_ns + FIRST_NS
+    codes[~begun & early & (codes == CODES["source"])] = CODES["start"]
     pushed_back = values.at("pushback_ratio", at_ns) < 1
     codes[pushed_back] = CODES["window"]
     silent, losing = _feedback(trace, flow, at_ns)

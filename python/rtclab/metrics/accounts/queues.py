@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass
 from math import nan
 
@@ -14,7 +15,7 @@ from rtclab.metrics.series import Array, IntegerArray, span_ns
 from rtclab.trace import NS_PER_MS, NS_PER_S, Trace
 
 LEAST_USED = 0.7
-"""A path that was used less is not the bottleneck of a route that has another one of unknown capacity."""
+"""A path that was used less is not the bottleneck of a route with a Wi-Fi hop."""
 
 
 @dataclass(frozen=True)
@@ -36,22 +37,22 @@ class Bottleneck:
     waited_ms: float
 
 
-def bottleneck_of(trace: Trace, flow: str) -> Bottleneck | None:
+def bottleneck_of(trace: Trace, flow: str, wifi: Collection[str] = ()) -> Bottleneck | None:
     """The path of a flow's route that was used most while the flow was active; None if no path is known.
 
-    It is inferred from the bytes that crossed each path. A path whose capacity nobody knows, such as a Wi-Fi
-    hop, is taken if no other path of the route was used much.
+    It is inferred from the bytes that crossed each path. ``wifi`` names the paths that are Wi-Fi hops, whose
+    capacity varies: one is taken if no other path of the route was used much.
     """
     about = trace.manifest.flows.get(flow)
-    if about is None or not about.route:
+    if about is None:
         return None
     begin_ns, end_ns = span_ns(trace, flow)
-    found = {path: _used(trace, path, begin_ns, end_ns) for path in about.route}
-    known = {path: used for path, used in found.items() if used == used}
+    used = {path: _used(trace, path, begin_ns, end_ns) for path in about.route}
+    known = {path: part for path, part in used.items() if part == part}
     best = max(known, key=lambda path: known[path], default="")
-    open_paths = [path for path, used in found.items() if used != used and trace.cached(_is_limited, path)]
-    if open_paths and known.get(best, 0.0) < LEAST_USED:
-        best = open_paths[0]
+    hops = [path for path in about.route if path in wifi]
+    if hops and known.get(best, 0.0) < LEAST_USED:
+        best = hops[0]
     if not best:
         return None
     bits = _bits(trace, best, begin_ns, end_ns)
@@ -61,7 +62,7 @@ def bottleneck_of(trace: Trace, flow: str) -> Bottleneck | None:
     known_ns = queued_ns[queued_ns != NEVER]
     return Bottleneck(
         best,
-        found[best],
+        used[best],
         max(beside, key=lambda name: beside[name], default=""),
         sum(beside.values()) / total if total else 0.0,
         float(np.quantile(known_ns, 0.99)) / NS_PER_MS if known_ns.size else nan,
@@ -96,13 +97,3 @@ def _carried(trace: Trace, path: str) -> dict[str, Array]:
             weights = own["delivered_bytes"].cast(pl.Float64).to_numpy()
             found[name] = np.bincount(at, weights=weights, minlength=seconds).astype(np.float64)
     return found
-
-
-def _is_limited(trace: Trace, path: str) -> bool:
-    """Whether packets waited on a path of unknown capacity: whether flows that cross it had to queue."""
-    for name, about in trace.manifest.flows.items():
-        if path in about.route:
-            queued_ns = packets_of(trace, name).queued_ns
-            if (queued_ns > 5 * NS_PER_MS).any():
-                return True
-    return False
