@@ -158,6 +158,7 @@ REFUSED: dict[str, Sequence[str]] = {
 READING: dict[str, Sequence[str]] = {
     "show": ["show {call.toml}", "show {run}", "show {measured}", "show {sweep} --json"],
     "measure": ["measure {run}", "measure {measured}", "measure {sweep} --all"],
+    "why": ["why {run}", "why {measured}"],
     "report": ["report {run}", "report {measured}", "report {sweep}"],
     "export": ["export {run}", "export {measured}", "export {sweep} --json"],
     "watch": ["watch {run}"],

@@ -697,8 +697,11 @@ def why(
     with busy("looking for reasons"):
         found = results.why(flow or None)
     tables.print_incomplete(results)
-    about = {"run": str(results.path), "window": results.window, "sentences": found.sentences}
-    if not tables.print_rows(found.table(), as_csv=as_csv, as_json=as_json, **about):
+    if as_json:
+        accounts = found.table().to_dicts()
+        about = {"run": str(results.path), "window": results.window, "sentences": found.sentences}
+        tables.print_json(about | {"accounts": accounts})
+    elif not tables.print_rows(found.table(), as_csv=as_csv):
         tables.show_why(found, full=full)
 
 

@@ -77,7 +77,7 @@ MOST_FLOWS = 100
 def show_why(found: Why, *, full: bool) -> None:
     """Prints the sentences of each flow and, if ``full``, the accounts behind them."""
     if not found.accounts:
-        print("no flow carried media, so there is nothing to explain")
+        print("no repeat finished with media, so there is nothing to explain")
     for account in found.accounts:
         print(textwrap.fill(" ".join(account.sentences), WIDTH_OF_TEXT, subsequent_indent="  "))
         if full:

@@ -12,11 +12,12 @@ from typing import Any
 
 import polars as pl
 
+from rtclab.errors import BadInput
 from rtclab.experiment.flows import Flows, chosen_flows
 from rtclab.metrics import METRICS, media_flows
 from rtclab.metrics.accounts.limits import NAMES, course_of
 from rtclab.metrics.accounts.losses import lost_packets
-from rtclab.metrics.accounts.queues import Bottleneck, bottleneck_of
+from rtclab.metrics.accounts.queues import UsedPath, bottleneck_of
 from rtclab.metrics.accounts.stalls import Stall, stalls_of
 from rtclab.metrics.accounts.waits import STAGES, mean_waits_ms
 from rtclab.metrics.series import span_ns
@@ -60,7 +61,7 @@ class FlowAccount:
     lost_percent: float
     stalls: Sequence[Stall]
     waits_ms: Mapping[str, float]
-    bottleneck: Bottleneck | None
+    bottleneck: UsedPath | None
     active_s: float
     paths: Mapping[str, str]
 
@@ -80,6 +81,8 @@ class FlowAccount:
 
     def _limit(self) -> str:
         ranked = sorted(self.shares.items(), key=lambda pair: -pair[1])
+        if ranked[0][0] == "unknown":
+            return "what limited its rate is not known: the trace has no values of its congestion control"
         told = [pair for pair in ranked[:2] if pair[1] >= LEAST_SHARE] or ranked[:1]
         parts = [f"{self._limit_in_words(name)} for {100 * share:.0f} % of the time" for name, share in told]
         guess = ", as its packets suggest" if self.grade == "inferred" else ""
@@ -96,7 +99,7 @@ class FlowAccount:
         return WORDS[name]
 
     @staticmethod
-    def _queue_in_words(at: Bottleneck) -> str:
+    def _queue_in_words(at: UsedPath) -> str:
         parts = []
         if at.share_beside >= BESIDE:
             parts.append(f"which {at.beside} fills: {100 * at.share_beside:.0f} % of its bytes")
@@ -107,7 +110,7 @@ class FlowAccount:
     def _loss_in_words(self, cause: str, path: str) -> str:
         words = LOSSES_IN_WORDS[cause]
         if cause == "queue" and self.bottleneck is not None and self.bottleneck.waited_ms < SHORT_MS:
-            words = "in a full queue, which is short"
+            words = "in a full, short queue"
         return f"{words} on {self.paths.get(path, path)}" if path else words
 
     def _freezes(self) -> str:
@@ -171,7 +174,7 @@ WORDS = {
     "window": "data on its way that was not acknowledged",
     "feedback": "missing feedback",
     "server": "the server, which forwarded less",
-    "unknown": "something that the trace does not tell",
+    "unknown": "something unknown",
 }
 LOSSES_IN_WORDS = {
     "outage": "in an outage",
@@ -231,8 +234,13 @@ def why(run: Run, flows: Flows = None) -> Why:
     """The accounts of the flows of a run that carry media from one participant to another.
 
     Raises:
-        BadInput: there is no such flow.
+        BadInput: there is no such flow, or the run kept no traces.
     """
+    if not run.traces and any(repeat.status == "finished" for repeat in run.repeats):
+        raise BadInput(
+            f"{run.name} has no traces, which reasons are found in",
+            hint="simulated sweeps keep them with --traces",
+        )
     if flows is None:
         carrying = {name for trace in run.traces for name in media_flows(trace)}
         wanted = [name for name in main_flows(run) if name in carrying]

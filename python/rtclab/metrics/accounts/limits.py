@@ -14,6 +14,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
+from rtclab.metrics.accounts.losses import lost_packets
 from rtclab.metrics.flows import media_flows
 from rtclab.metrics.packets import NEVER, packets_of, were_recorded
 from rtclab.metrics.promises import inside_ns, promised
@@ -327,11 +328,8 @@ def _signals_of_packets(trace: Trace, flow: str, at_ns: IntegerArray) -> Signals
     never = np.zeros(at_ns.size, np.bool_)
     if not were_recorded(trace):
         return {"delay": never, "loss": never}
-    packets = packets_of(trace, flow)
-    sent, lost = (
-        _counts(packets.sent_ns, at_ns),
-        _counts(packets.sent_ns[packets.delivered_ns == NEVER], at_ns),
-    )
+    packets, lost_ns = packets_of(trace, flow), lost_packets(trace.whole, flow).sent_ns
+    sent, lost = _counts(packets.sent_ns, at_ns), _counts(lost_ns, at_ns)
     came = packets.delivered_ns != NEVER
     queued_ms = np.where(packets.queued_ns == NEVER, 0, packets.queued_ns) / 1e6
     arrived = _counts(packets.delivered_ns[came], at_ns)
@@ -391,11 +389,14 @@ def _is_slow(trace: Trace, flow: str, at_ns: IntegerArray) -> NDArray[np.bool_]:
 
 
 def _without_control(trace: Trace, flow: str, at_ns: IntegerArray) -> tuple[NDArray[np.int8], str]:
-    """The limits of a flow whose control says nothing: its processor or, at a fixed rate, its maximum."""
-    codes = np.full(at_ns.size, CODES["unknown"], np.int8)
+    """The limits of a flow whose control says nothing: a fixed rate's maximum, else what packets show."""
     wanted = gauge_of_streams(trace.whole, "outbound_rtp", flow, "targetBitrate")
     if not wanted.values.size:
-        return codes, "unknown"
+        seen = _signals_of_packets(trace, flow, at_ns)
+        codes = _last_signal(seen)
+        codes[codes == CODES["start"]] = CODES["unknown"]
+        return codes, "inferred" if any(one.any() for one in seen.values()) else "unknown"
+    codes = np.full(at_ns.size, CODES["unknown"], np.int8)
     if np.mean(wanted.values >= AT_MAXIMUM / 2 * wanted.values.max()) >= 1 - PLATEAU:
         codes[:] = CODES["maximum"]
     return codes, "inferred"

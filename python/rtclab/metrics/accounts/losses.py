@@ -8,6 +8,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
+from rtclab.metrics.loss import packet_loss
 from rtclab.metrics.packets import were_recorded
 from rtclab.metrics.series import IntegerArray, before_end
 from rtclab.trace import NS_PER_MS, NS_PER_S, Trace, rows_by
@@ -22,6 +23,7 @@ CAUSES: dict[str, str] = {
 }
 """The causes of losses, and what each means."""
 
+IMPORTED = ("capture", "log")
 BURSTY = 1.5
 """Losses are bursts if they follow each other this many times as often as losses that are independent."""
 FEW_LOSSES = 8
@@ -107,7 +109,8 @@ def packets_in_order(trace: Trace) -> dict[str, pl.DataFrame]:
 
 def _lost(trace: Trace, flow: str) -> Lost:
     rows = trace.cached_in_window(packets_in_order).get(flow) if were_recorded(trace) else None
-    if rows is None:
+    # A packet that is missing from a capture or log need not be lost.
+    if rows is None or (trace.manifest.backend in IMPORTED and not packet_loss(trace, flow) > 0):
         texts = np.empty(0, np.str_)
         return Lost(np.empty(0, np.int64), texts, texts, np.empty(0, np.int64), texts)
     flow_end_ns = trace.manifest.flows[flow].end_ns

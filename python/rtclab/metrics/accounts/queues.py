@@ -19,7 +19,7 @@ LEAST_USED = 0.7
 
 
 @dataclass(frozen=True)
-class Bottleneck:
+class UsedPath:
     """The path of a route on which a flow's packets queued.
 
     Attributes:
@@ -37,7 +37,7 @@ class Bottleneck:
     waited_ms: float
 
 
-def bottleneck_of(trace: Trace, flow: str, wifi: Collection[str] = ()) -> Bottleneck | None:
+def bottleneck_of(trace: Trace, flow: str, wifi: Collection[str] = ()) -> UsedPath | None:
     """The path of a flow's route that was used most while the flow was active; None if no path is known.
 
     It is inferred from the bytes that crossed each path. ``wifi`` names the paths that are Wi-Fi hops, whose
@@ -60,7 +60,7 @@ def bottleneck_of(trace: Trace, flow: str, wifi: Collection[str] = ()) -> Bottle
     total = sum(bits.values())
     queued_ns = packets_of(trace, flow).queued_ns
     known_ns = queued_ns[queued_ns != NEVER]
-    return Bottleneck(
+    return UsedPath(
         best,
         used[best],
         max(beside, key=lambda name: beside[name], default=""),
