@@ -23,7 +23,7 @@ from rtclab.report.flow_lines import main_flows
 from rtclab.report.page import write_page
 from rtclab.report.run_plots import comparison_plots, run_plots
 from rtclab.report.verdict import findings, verdict
-from rtclab.report.why import why, worst_first
+from rtclab.report.why import why
 from rtclab.report.words import flow_in_words
 from rtclab.trace import Run, window_in_words
 
@@ -108,7 +108,7 @@ def write_report(
         window=run.window and window_in_words(run.window),
         calls=words.calls_of(run),
         verdict=run_verdict(run, measured),
-        reasons=_reasons(run, measured, main),
+        reasons=why(run, None if wanted is None else flows, MOST_REASONS) if run.traces else None,
         cautions=_cautions(run),
         facts=_facts(run),
         network=words.network_of(run),
@@ -123,12 +123,6 @@ def write_report(
         metrics=METRICS.values(),
         streams=_streams(run, shown),
     )
-
-
-def _reasons(run: Run, measured: pl.DataFrame, flows: Sequence[str]) -> list[str]:
-    """Why the flows went as they did, a paragraph each; of many flows, those that were frozen longest."""
-    wanted = worst_first(run, measured, flows)[:MOST_REASONS]
-    return [" ".join(sentences) for sentences in why(run, wanted).sentences.values()] if wanted else []
 
 
 def run_verdict(run: Run, measured: pl.DataFrame) -> str:

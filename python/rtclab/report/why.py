@@ -33,6 +33,8 @@ MUCH_FROZEN = 0.03
 """If more of the time is frozen, 2 s in a minute, the freezes are said first."""
 SHORT_MS = 40.0
 """A queue that overflows although packets wait less is short: below a usual round trip of 50 to 100 ms."""
+MOST_EXPLAINED = 12
+"""Of a meeting with more flows, only these are explained unless flows are named."""
 BESIDE = 0.2
 """Cross traffic with a larger part of a path's bytes is said to fill it."""
 
@@ -204,6 +206,8 @@ class Why:
     """Why the flows of a run went as they did. A notebook and ``str`` show the sentences."""
 
     accounts: Sequence[FlowAccount]
+    left_out: int = 0
+    """Number of further flows, whose video was frozen for a shorter time."""
 
     @property
     def sentences(self) -> dict[str, list[str]]:
@@ -220,18 +224,22 @@ class Why:
         return "\n".join(" ".join(one.sentences) for one in self.accounts)
 
 
-def worst_first(run: Run, measured: pl.DataFrame, flows: Sequence[str]) -> list[str]:
+def worst_first(run: Run, flows: Sequence[str]) -> list[str]:
     """The flows of media among some flows of a run, those whose video was frozen longest first."""
-    frozen = measured.filter(pl.col("metric") == "freeze_duration")
-    lengths_s = dict(zip(frozen["flow"].to_list(), frozen["mean"].to_list(), strict=True))
     carrying = {name for trace in run.traces for name in media_flows(trace)}
-    return sorted(
-        (flow for flow in flows if flow in carrying), key=lambda flow: -(lengths_s.get(flow) or 0.0)
-    )
+
+    def frozen_s(flow: str) -> float:
+        lengths_s = [METRICS["freeze_duration"].function(trace, flow) for trace in run.traces]
+        return sum(length_s for length_s in lengths_s if length_s == length_s)
+
+    return sorted((flow for flow in flows if flow in carrying), key=lambda flow: -frozen_s(flow))
 
 
-def why(run: Run, flows: Flows = None) -> Why:
-    """The accounts of the flows of a run that carry media from one participant to another.
+def why(run: Run, flows: Flows = None, most: int = MOST_EXPLAINED) -> Why:
+    """The accounts of flows of a run that carry media.
+
+    ``flows`` are by default those from one participant to another; of more than ``most``, those whose video
+    was frozen longest.
 
     Raises:
         BadInput: there is no such flow, or the run kept no traces.
@@ -242,11 +250,12 @@ def why(run: Run, flows: Flows = None) -> Why:
             hint="simulated sweeps keep them with --traces",
         )
     if flows is None:
-        carrying = {name for trace in run.traces for name in media_flows(trace)}
-        wanted = [name for name in main_flows(run) if name in carrying]
+        wanted = worst_first(run, main_flows(run))
+        left_out, wanted = len(wanted[most:]), wanted[:most]
     else:
-        wanted = chosen_flows(flows, run.flows)
-    return Why([account for flow in wanted if (account := _account(run, flow)) is not None])
+        left_out, wanted = 0, chosen_flows(flows, run.flows)
+    accounts = [account for flow in wanted if (account := _account(run, flow)) is not None]
+    return Why(accounts, left_out)
 
 
 def _account(run: Run, flow: str) -> FlowAccount | None:

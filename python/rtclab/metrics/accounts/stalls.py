@@ -153,7 +153,7 @@ class _Media:
 
 
 def _media(trace: Trace, flow: str) -> _Media:
-    rows = trace.cached(packets_in_order)[flow].filter(pl.col("kind").is_in(["video", "rtx", "fec"]))
+    rows = trace.cached(packets_in_order, flow).filter(pl.col("kind").is_in(["video", "rtx", "fec"]))
     sent_ns = rows["sent_ns"].to_numpy()
     delivered_ns = rows["delivered_ns"].fill_null(NEVER).to_numpy()
     is_video = (rows["kind"] == "video").to_numpy()

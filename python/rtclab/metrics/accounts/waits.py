@@ -36,17 +36,22 @@ def waits_table(trace: Trace) -> pl.DataFrame:
     The stages add up to the time from ``captured_ns`` to ``rendered_ns``. Pictures whose packets or capture
     time are not known are left out.
     """
-    return trace.cached_in_window(_waits)
+    return pl.concat([SCHEMA.to_frame(), *(waits_of(trace, flow) for flow in trace.flows)])
 
 
-def _waits(trace: Trace) -> pl.DataFrame:
-    frames = trace.table("frames").filter(before_end(trace, "rendered_ns"))
+def waits_of(trace: Trace, flow: str) -> pl.DataFrame:
+    """The rows of :func:`waits_table` of one flow."""
+    return trace.cached_in_window(_waits, flow)
+
+
+def _waits(trace: Trace, flow: str) -> pl.DataFrame:
+    frames = trace.rows_of_flow("frames", flow).filter(before_end(trace, "rendered_ns"))
     frames = frames.drop_nulls(["captured_ns", "received_ns", "rendered_ns"])
     if frames.is_empty() or not were_recorded(trace):
         return SCHEMA.to_frame()
     columns = (*_PICTURE, "sent_ns", "delivered_ns", "queued_ns", "kind")
-    packets = trace.whole.select("packets", **{name: pl.col(name) for name in columns})
-    media = packets.filter(pl.col("kind") == "video")
+    is_media = (pl.col("flow") == flow) & (pl.col("kind") == "video")
+    media = trace.whole.select("packets", is_media, **{name: pl.col(name) for name in columns})
     came = pl.col("delivered_ns").is_not_null()
     last = pl.col("delivered_ns") == pl.col("delivered_ns").max()
     pictures = media.group_by(_PICTURE).agg(
@@ -80,7 +85,7 @@ def _waits(trace: Trace) -> pl.DataFrame:
 
 def mean_waits_ms(trace: Trace, flow: str) -> dict[str, float]:
     """The mean time in ms of a flow's pictures in each stage; empty if none is known."""
-    rows = waits_table(trace).filter(pl.col("flow") == flow)
+    rows = waits_of(trace, flow)
     if rows.is_empty():
         return {}
     return {stage: float(rows[f"{stage}_ns"].to_numpy().mean()) / NS_PER_MS for stage in STAGES}
