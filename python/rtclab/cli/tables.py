@@ -86,9 +86,8 @@ def show_why(found: Why, *, full: bool) -> None:
                 table.add_row(row["account"], row["what"], row["where"], f"{row['value']:.4g}", row["unit"])
             print_table(table)
     if found.left_out:
-        print(
-            f"video of {count(found.left_out, 'more flow')} froze for a shorter time; name flows to see theirs"
-        )
+        more = count(found.left_out, "more flow")
+        print(f"video of {more} froze for a shorter time; name flows to see their reasons")
 
 
 def show_scenario(scenario: Scenario) -> None:
