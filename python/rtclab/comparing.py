@@ -213,7 +213,9 @@ class Comparison:
     def _page_name(self) -> str:
         """The names of two runs; of more, the first name and a digest, because file names are short."""
         names = [run.name for run in self.runs]
-        first, second, *more = names if len(set(names)) > 1 else map(_in_a_name, self.labels)
+        if len(set(names)) == 1:  # their labels, with the signs that file names may have
+            names = [re.sub(r"[^\w.]+", "-", label).strip("-") or "condition" for label in self.labels]
+        first, second, *more = names
         part = window_in_names(self.window)
         if not more:
             return f"{first}-and-{second}{part}.html"
@@ -299,7 +301,10 @@ def compare(
         runs = [one.between(begin, end) for one in runs]
     for one in runs[1:]:
         if one.window != runs[0].window:
-            times = [f"{of.name} is {_time_in_words(of.window)}" for of in (runs[0], one)]
+            times = [
+                f"{of.name} is {window_in_words(of.window) if of.window else 'about all of the time'}"
+                for of in (runs[0], one)
+            ]
             raise BadInput(
                 f"{' and '.join(times)}; expected the same part of the time",
                 hint="choose one for all: --from and --to, in Python `begin` and `end`",
@@ -320,10 +325,6 @@ def _values_of(results: Results, by: str) -> dict[str, Results]:
         expected = " or ".join(dict.fromkeys([*results.fields, "condition"]))
         raise BadInput(f"by: `{by}` is not varied in {results.name}; expected {expected}")
     return {text: results.where({by: text}) for text in varied[by].texts}
-
-
-def _time_in_words(window: OpenWindow | None) -> str:
-    return "about all of the time" if window is None else window_in_words(window)
 
 
 def _labels(runs: Sequence[Results], given: Sequence[str] | None) -> list[str]:
@@ -357,8 +358,3 @@ def _labels(runs: Sequence[Results], given: Sequence[str] | None) -> list[str]:
 def _some(conditions: Mapping[str, Side]) -> str:
     """The first conditions of a side, in words."""
     return names_in_words([name or "its only condition" for name in conditions], MOST_NAMED)
-
-
-def _in_a_name(label: str) -> str:
-    """A label with the signs that file names may have."""
-    return re.sub(r"[^\w.]+", "-", label).strip("-") or "condition"

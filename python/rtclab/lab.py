@@ -48,7 +48,7 @@ from rtclab.trace import MANIFEST, NS_PER_S, Trace, only_writer
 
 if TYPE_CHECKING:
     from rtclab.estimate import Estimate
-    from rtclab.importers import Imported, Names
+    from rtclab.importers import Names
     from rtclab.replays import ArrivalReplay, LogReplay
 
 DEFAULT_BACKEND = "sim"
@@ -290,19 +290,15 @@ def open_results(name: str | Path = "latest", *, out: str | Path = RUNS) -> Resu
         True
     """
     if (file := Path(name)).is_file():
-        _refuse_other_kinds(file)
+        from rtclab.importers.files import is_capture
+        from rtclab.importers.kinds import kind_of
+        from rtclab.importers.logs.text import read_log
+
+        # Says what the file is, if rtclab cannot even make a run of it.
+        kind = None if is_capture(file) else kind_of(read_log(file).content)
+        if kind is not None:
+            raise TraceError(f"{file}: {kind.name}; expected a run", hint=kind.instead)
     return Results(open_store(name, Path(out)))
-
-
-def _refuse_other_kinds(file: Path) -> None:
-    """Raises an error that says what a file is, if rtclab cannot even make a run of it."""
-    from rtclab.importers.files import is_capture
-    from rtclab.importers.kinds import kind_of
-    from rtclab.importers.logs.text import read_log
-
-    kind = None if is_capture(file) else kind_of(read_log(file).content)
-    if kind is not None:
-        raise TraceError(f"{file}: {kind.name}; expected a run", hint=kind.instead)
 
 
 def link(
@@ -437,12 +433,9 @@ def list_runs(out: str | Path = RUNS) -> pl.DataFrame:
         row: dict[str, object] = {"name": name_below(path, Path(out)), "bytes": bytes_of(path)}
         try:
             store = Store(path)
-            about, conditions = store.about, len(store.conditions)
-            row |= {"backend": about.backend, "created": about.created, "conditions": conditions}
-            row |= {
-                "finished": store.statuses().get("finished", 0),
-                "planned": store.planned,
-            }
+            row |= {"backend": store.about.backend, "created": store.about.created}
+            row["conditions"] = len(store.conditions)
+            row |= {"finished": store.statuses().get("finished", 0), "planned": store.planned}
         except RtclabError as error:
             row["problem"] = error.message
         rows.append(row)
@@ -577,7 +570,16 @@ def import_files(
     from rtclab.importers import read_files
 
     imported = read_files(paths, names=names, sdp=sdp, corrected=corrected)
-    return _keep(imported, paths, Path(out))
+    about = imported.manifest
+    scenario = {
+        "name": IMPORT,
+        "title": f"Imported from {' and '.join(file.name for file in paths)}",
+        "duration": f"{about.duration_ns / NS_PER_S:.3f} s",
+        "participants": {name: {} for name in about.participants},
+    }
+    known = {"scenario": scenario, "versions": {"rtclab": __version__}, "repeat": 0}
+    trace = Trace.in_memory(imported.tables, about.model_copy(update=known))
+    return keep_trace(trace, scenario, f"{IMPORT}-{about.backend}", Path(out))
 
 
 def scenario_from(
@@ -694,20 +696,6 @@ def list_metrics() -> pl.DataFrame:
     ]
     columns = ["metric", "unit", "better", "scope", "definition", "source"]
     return pl.DataFrame(rows, schema=columns, orient="row")
-
-
-def _keep(imported: Imported, files: Sequence[Path], out: Path) -> Results:
-    """Keeps the imported trace as the only repeat of a run."""
-    about = imported.manifest
-    scenario = {
-        "name": IMPORT,
-        "title": f"Imported from {' and '.join(file.name for file in files)}",
-        "duration": f"{about.duration_ns / NS_PER_S:.3f} s",
-        "participants": {name: {} for name in about.participants},
-    }
-    known = {"scenario": scenario, "versions": {"rtclab": __version__}, "repeat": 0}
-    trace = Trace.in_memory(imported.tables, about.model_copy(update=known))
-    return keep_trace(trace, scenario, f"{IMPORT}-{about.backend}", out)
 
 
 def _rate(name: str, text: str) -> int:

@@ -17,6 +17,18 @@ def decimals(value: float) -> int:
     return 0 if size >= 1000 else 1 if size >= 100 else 2 if size >= 1 else 3
 
 
+def number(value: float | None) -> str:
+    """Formats a number with three or four digits and no exponent; None becomes empty."""
+    if value is None:
+        return ""
+    return f"{value:.{decimals(value)}f}" if value else "0"
+
+
+def count(number_of: int, what: str) -> str:
+    """A number and its noun, in the plural unless it is one: ``1 repeat``, ``2 repeats``."""
+    return f"{number_of} {what}{'' if number_of == 1 else 's'}"
+
+
 def tests_in_words(tests: int, pairs: Sequence[int], *, asked: bool) -> str:
     """How differences were tested: ``84 paired tests, Holm, 5 %``.
 
@@ -27,7 +39,7 @@ def tests_in_words(tests: int, pairs: Sequence[int], *, asked: bool) -> str:
         return "not tested: fewer than two repeats"
     how = "paired" if all(pairs) else "partly paired" if any(pairs) else "unpaired"
     of = " of what was asked for" if asked else ""
-    return f"{tests} {how} test{'' if tests == 1 else 's'}{of}, Holm, 5 %"
+    return f"{count(tests, f'{how} test')}{of}, Holm, 5 %"
 
 
 def repeats_in_words(needed: int | None) -> str:

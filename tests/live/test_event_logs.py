@@ -16,7 +16,7 @@ from parts import CALL
 
 from rtclab import Trace, monitoring
 from rtclab.backend.sim import SimBackend
-from rtclab.importers.logs import open_logs
+from rtclab.importers.logs import open_log
 from rtclab.importers.logs.event_log import EventLog, read_event_log
 from rtclab.importers.logs.event_packets import received_packets, sent_packets
 from rtclab.importers.logs.live import log_name
@@ -121,7 +121,7 @@ def test_every_packet_received_left_the_emulator(
 
 
 def test_the_logs_of_both_ends_lose_the_packets_that_the_emulator_dropped(call: Trace) -> None:
-    imported = open_logs([call.path / log_name("->".join(end)) for end in ENDS])
+    imported = open_log(*(call.path / log_name("->".join(end)) for end in ENDS))
     key = ["flow", *PACKET]
     truth = call.table("packets").filter(pl.col("protocol") == "rtp").unique(key, keep="first")
     both = imported.tables["packets"].join(truth, on=key, suffix="_in_emulator")
@@ -163,7 +163,7 @@ def test_a_live_call_its_capture_and_its_logs_have_the_metrics_they_are_said_to_
     simulated = SimBackend().simulate(Scenario.load("first-call", list(RECORDED)), seed=1, repeat=0)
     # The call has neither audio nor TCP.
     possible = with_values([simulated]) | BROWSER
-    logs = open_logs([call.path / log_name("->".join(end)) for end in ENDS])
+    logs = open_log(*(call.path / log_name("->".join(end)) for end in ENDS))
     traces = {
         "live": call,
         "capture": Trace.from_pcap(call.path / "capture.pcapng"),

@@ -17,7 +17,7 @@ import pytest
 
 from rtclab.cli import main
 from rtclab.errors import BadInput
-from rtclab.importers.logs import open_log, open_logs
+from rtclab.importers.logs import open_log
 from rtclab.importers.logs.event_log import EventLog, read_event_log
 from rtclab.importers.logs.event_packets import send_time_offset, sent_packets
 from rtclab.importers.logs.event_trace import trace_of
@@ -54,7 +54,7 @@ def delays_ms(packets: pl.DataFrame, flow: str) -> pl.Series:
 
 
 def test_packets_of_both_ends_agree_with_the_emulator() -> None:
-    packets = open_logs([ALICE, BOB]).tables["packets"]
+    packets = open_log(ALICE, BOB).tables["packets"]
     sizes = dict(packets.group_by("flow").agg(pl.col("size_bytes").sum()).iter_rows())
     assert sizes == {OUT: 652_888, BACK: 566_578}  # IP packets on the wire
     assert packets["dropped_ns"].null_count() == packets.height == 655 + 575
@@ -175,7 +175,7 @@ def test_a_capture_is_not_taken_for_an_old_log_and_the_error_says_what_reads_it(
 
 def test_logs_of_different_calls_are_not_put_together() -> None:
     with pytest.raises(BadInput, match="not the two ends of one connection"):
-        open_logs([ALICE, ALICE])
+        open_log(ALICE, ALICE)
 
 
 def feedback(log: EventLog, numbers: range) -> pl.Expr:

@@ -17,7 +17,7 @@ import rtclab
 from rtclab import Trace
 from rtclab.backend.sim import SimBackend
 from rtclab.experiment import essential
-from rtclab.importers.logs import open_log, open_logs
+from rtclab.importers.logs import open_log
 from rtclab.metrics import METRICS, SOURCES, essentials
 from rtclab.scenario import Scenario
 from rtclab.trace import Repeat
@@ -95,7 +95,7 @@ def traces_of(source: str, call: Trace, folder: Path) -> list[Trace]:
         return [Trace.from_pcap(call.path / "capture.pcapng", sdp=sdp)]
     if source == "event log":
         logs = sorted(LOGS.iterdir())
-        made = [open_log(logs[0]), open_logs(logs)]
+        made = [open_log(logs[0]), open_log(*logs)]
     else:
         (folder / "dump.txt").write_text(json.dumps(dump_of(call)))
         made = [open_log(folder / "dump.txt")]

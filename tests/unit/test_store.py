@@ -379,8 +379,8 @@ def test_two_processes_write_and_two_threads_read_at_once(tmp_path: Path) -> Non
 def test_two_commands_cannot_run_the_same_experiment(tmp_path: Path, stub: StubBackend) -> None:
     path = Experiment([CALL], backend=stub, repeats=1).run(out=tmp_path).path
     code = (
-        "import sys; from pathlib import Path; from rtclab.experiment import Store\n"
-        "with Store(Path(sys.argv[1])).only_writer(): print('mine', flush=True); sys.stdin.read()"
+        "import sys; from pathlib import Path; from rtclab.trace import only_writer\n"
+        "with only_writer(Path(sys.argv[1])): print('mine', flush=True); sys.stdin.read()"
     )
     pipes: dict[str, Any] = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
     with subprocess.Popen([sys.executable, "-c", code, str(path)], **pipes) as holder:

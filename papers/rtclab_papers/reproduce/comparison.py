@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from math import exp, isnan, log, nan
+from math import exp, log, nan
 from statistics import median
 
 from rtclab.metrics import summarise
@@ -66,11 +66,6 @@ class ComparedCell:
             return exactly(self.ours.mean)
         return estimate_of(self.ours.summary)
 
-    @property
-    def repeats_needed(self) -> float:
-        """About how many repeats would decide a cell that is undecided; see :class:`Estimate`."""
-        return self.estimate.repeats_needed(*self.cell.bounds(self.configured))
-
     @cached_property
     def _of_mean(self) -> Verdict:
         return verdict(self.cell, self.estimate, self.configured)
@@ -81,11 +76,6 @@ class ComparedCell:
         accepted = (self.cell.accepts(call, self.configured) for call in self.calls)
         may_be = self._of_mean in (Verdict.KEPT, Verdict.UNDECIDED)
         return may_be and len(self.calls) >= FEW_CALLS and not any(accepted)
-
-    @property
-    def tolerance(self) -> float:
-        """Largest allowed difference, in the unit of the cell."""
-        return self.cell.tolerance(self.configured)
 
     @property
     def null_is_within(self) -> bool:
@@ -100,20 +90,13 @@ class ComparedCell:
         value = configured(self.cell.scenario).of(self.cell.metric)
         return value is not None and self.cell.accepts(value, self.configured)
 
-    @property
-    def off_percent(self) -> float | None:
-        """Difference of our mean from the published one, in per cent of it; None if it cannot be computed."""
-        if not self.cell.mean or isnan(self.ours.mean):
-            return None
-        return 100 * (self.ours.mean - self.cell.mean) / self.cell.mean
-
     def as_dict(self) -> dict[str, object]:
         """The comparison as JSON values: published (base), ours (new), and the verdict. NaN becomes None."""
         cell, summary = self.cell, self.ours.summary
         return {
             **{key: value for key, value in vars(cell).items() if key != "mean" and value not in ("", None)},
             "base": none_if_nan(cell.mean),
-            "tolerance": none_if_nan(self.tolerance),
+            "tolerance": none_if_nan(cell.tolerance(self.configured)),
             "new": none_if_nan(summary.mean),
             "new_low": none_if_nan(self.estimate.low),
             "new_high": none_if_nan(self.estimate.high),
@@ -130,8 +113,11 @@ class ComparedCell:
         }
 
     def _would_decide(self) -> int | None:
-        decidable = self.verdict == Verdict.UNDECIDED and self.repeats_needed < MOST_REPEATS
-        return int(self.repeats_needed) if decidable else None
+        """About how many repeats would decide a cell that is undecided; see :class:`Estimate`."""
+        if self.verdict != Verdict.UNDECIDED:
+            return None
+        needed = self.estimate.repeats_needed(*self.cell.bounds(self.configured))
+        return int(needed) if needed < MOST_REPEATS else None
 
 
 @dataclass(frozen=True)
@@ -213,12 +199,9 @@ class Comparison:
         return Counter(str(finding.outcome) for _, finding in self.trends)
 
     def explained(self) -> list[ComparedCell]:
-        """The cells that are not kept for which the paper's file has a reason."""
-        return [one for one in self.listed(Verdict.CONTRADICTED, Verdict.UNDECIDED) if one.cell.status]
-
-    def listed(self, *verdicts: Verdict) -> Iterator[ComparedCell]:
-        """The cells with one of these verdicts, in the order of the paper."""
-        return (one for one in self.cells if one.verdict in verdicts)
+        """The cells that are not kept for which the paper's file has a reason, in the order of the paper."""
+        not_kept = (Verdict.CONTRADICTED, Verdict.UNDECIDED)
+        return [one for one in self.cells if one.verdict in not_kept and one.cell.status]
 
     def as_dict(self) -> dict[str, object]:
         """The comparison as JSON values: everything in the report."""

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from math import isnan, nan
-from typing import Any, Literal, Self
+from typing import Annotated, Any, Literal, Self
 
-from pydantic import Field, model_validator
+from pydantic import BeforeValidator, Field, model_validator
 
 from rtclab.errors import FieldError
 from rtclab.metrics import summarise
@@ -31,7 +31,7 @@ from rtclab.scenario import Table
 from rtclab_papers.reproduce.measurements import Measurements
 from rtclab_papers.reproduce.measures import MEASURES
 from rtclab_papers.reproduce.published_cells import Metric
-from rtclab_papers.reproduce.trends import Need
+from rtclab_papers.reproduce.trends import Need, in_rows
 
 POINTS = points_per_line(6)
 """Maximum number of points of a distribution."""
@@ -118,7 +118,7 @@ class Figure(Table):
     form: Form = "over time"
     axis: str = ""
     repeats: int = 1
-    published: tuple[StatedValue, ...] = ()
+    published: Annotated[tuple[StatedValue, ...], BeforeValidator(in_rows)] = ()
     cells: Metric | None = None
     lines: tuple[FigureLine, ...] = Field(min_length=1)
 
@@ -194,14 +194,16 @@ class Figure(Table):
 
 
 def figures_of(row: dict[str, Any], origin: str) -> list[Figure]:
-    """The figures of a row of ``[[figures]]``, one for each of its ``parts``.
+    """The figures of a row of ``[[figures]]``, one for each of its ``parts``, which may have parts, too.
 
     Parts inherit keys from the row, groups from their figure, and lines from their group.
 
     Raises:
         BadInput: a key is missing or unknown; the error names the figure.
     """
-    return [_figure(row | part, origin) for part in row.pop("parts", [{}])]
+    if "parts" not in row:
+        return [_figure(row, origin)]
+    return [figure for part in row.pop("parts") for figure in figures_of(row | part, origin)]
 
 
 def _figure(row: dict[str, Any], origin: str) -> Figure:

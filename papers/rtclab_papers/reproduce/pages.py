@@ -183,16 +183,10 @@ def write_figures(one: Comparison, page: Path) -> list[Picture]:
 
 @dataclass(frozen=True)
 class GridRow:
-    """A row of a table: its group (empty for none), its heading, and a cell or None for each column."""
+    """A row of a table: its group and heading, and a cell or None for each column."""
 
-    group: str
-    heading: str
+    name: str
     cells: Sequence[ComparedCell | None]
-
-    @property
-    def name(self) -> str:
-        """Group and heading together."""
-        return f"{self.group}, {self.heading}" if self.group else self.heading
 
 
 @dataclass(frozen=True)
@@ -217,18 +211,18 @@ def grid(cells: Sequence[ComparedCell], *, transposed: bool = False, overall_onl
     several_conditions = len(conditions) > 1
     several_machines = len({(one.cell.row, one.cell.machine) for one in cells}) > len(conditions)
 
-    def place(one: ComparedCell) -> tuple[str, str, str]:
-        """Group, heading and column."""
-        cell, group = one.cell, one.cell.row if several_conditions else ""
+    def place(one: ComparedCell) -> tuple[str, str]:
+        """Row and column."""
+        cell, group = one.cell, f"{one.cell.row}, " if several_conditions else ""
         machine = OVERALL if cell.machine == OVERALL else f"machine {cell.machine}"
         if transposed:
-            return group, cell.column, machine
-        return (group, machine, cell.column) if several_machines else ("", cell.row, cell.column)
+            return group + cell.column, machine
+        return group + machine if several_machines else cell.row, cell.column
 
     placed = {place(one): one for one in cells}
-    columns = list(dict.fromkeys(column for _, _, column in placed))
-    rows = dict.fromkeys((group, heading) for group, heading, _ in placed)
-    return Grid(columns, [GridRow(*row, [placed.get((*row, column)) for column in columns]) for row in rows])
+    columns = list(dict.fromkeys(column for _, column in placed))
+    rows = dict.fromkeys(row for row, _ in placed)
+    return Grid(columns, [GridRow(row, [placed.get((row, column)) for column in columns]) for row in rows])
 
 
 KNOWN = {

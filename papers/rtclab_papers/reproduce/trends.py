@@ -118,11 +118,12 @@ class Quantity(Table):
         if not isinstance(data, dict):
             return data
         shared = {key: data[key] for key in SHARED if key in data}
-        inner = {key: _inherit(shared, data[key]) for key in ("mean_of", *RELATIONS) if key in data}
+        inner = {key: _inherit(shared, data[key]) for key in RELATIONS if key in data}
+        if "mean_of" in data:
+            inner["mean_of"] = _inherit(shared, in_rows(data["mean_of"]))
         if "each" in data:
-            inner["each"] = _inherit(
-                {key: data[key] for key in Quantity.key_names() if key in data}, data["each"]
-            )
+            own = {key: data[key] for key in Quantity.key_names() if key in data}
+            inner["each"] = _inherit(own, in_rows(data["each"]))
         return data | inner
 
     @model_validator(mode="after")
@@ -338,6 +339,16 @@ class Trend(Table):
         findings = [one.check(results) for one in self.checks]
         outcome, repeats = together((one.outcome, one.repeats_needed) for one in findings)
         return Finding(outcome, "; ".join(one.figures for one in findings), repeats)
+
+
+def in_rows(several: Any) -> Any:
+    """An array of tables. It may also be written as one table, in which some keys have an array of values."""
+    if not isinstance(several, dict):
+        return several
+    columns = {key: values for key, values in several.items() if isinstance(values, list)}
+    if len({len(values) for values in columns.values()}) != 1:
+        raise FieldError("expected arrays with the same number of values")
+    return [several | dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
 
 
 def _inherit(shared: dict[str, Any], inner: Any) -> Any:

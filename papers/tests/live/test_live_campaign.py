@@ -24,8 +24,7 @@ simulated_repeats = 1
 then_repeats = 1
 metrics = []
 
-[[tables]]
-paper = "iqbal"
+[[tables.iqbal]]
 title = "Figure 5"
 values = [
   { row = "1 M", column = "Rate", scenario = "iqbal/bandwidth-1mbit-dynamic-alpha", metric = "rate_kbps" },

@@ -17,7 +17,8 @@ from rtclab.terminal import shown
 
 if TYPE_CHECKING:
     from rtclab.cli.running import EXIT_FAILED, EXIT_INTERRUPTED
-    from rtclab.cli.tables import count, new_table, print_json, print_table, right
+    from rtclab.cli.tables import new_table, print_json, print_table, right
+    from rtclab.phrases import count
 
 __all__ = [
     "EXIT_FAILED",

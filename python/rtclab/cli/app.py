@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from functools import partial
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 import typer
 
@@ -56,6 +56,10 @@ def complete_control(incomplete: str) -> list[str]:
     return [name for name in CONGESTION_CONTROLS if name.startswith(incomplete)]
 
 
+def _quiet(what: str) -> Any:
+    return typer.Option("--quiet", "-q", help=f"Print only {what}.")
+
+
 _SCENARIO = typer.Argument(
     metavar="SCENARIO", help="A name from `rtclab list`, or a TOML file.", autocompletion=complete_scenario
 )
@@ -102,9 +106,7 @@ Control = Annotated[
 ]
 Out = Annotated[Path, typer.Option("--out", metavar="DIR", help="Directory of runs.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON, for scripts.")]
-Quiet = Annotated[
-    bool, typer.Option("--quiet", "-q", help="Print only the path of the results, and what fails.")
-]
+Quiet = Annotated[bool, _quiet("the path of the results, and what fails")]
 AsCsv = Annotated[bool, typer.Option("--csv", help="Print CSV, for a spreadsheet.")]
 AllMetrics = Annotated[bool, typer.Option("--all", help="Print all metrics, with standard deviations.")]
 Metrics = Annotated[
@@ -506,9 +508,7 @@ def gate(
     jobs: Jobs = None,
     trust: Trust = False,
     out: Annotated[Path, typer.Option("--out", metavar="DIR", help="Directory of live runs.")] = RUNS,
-    quiet: Annotated[
-        bool, typer.Option("--quiet", "-q", help="Print only the verdict, and what fails.")
-    ] = False,
+    quiet: Annotated[bool, _quiet("the verdict, and what fails")] = False,
     as_csv: AsCsv = False,
     as_json: AsJson = False,
 ) -> None:
@@ -580,7 +580,7 @@ def arena(
         ),
     ] = False,
     trust: Trust = False,
-    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print only the path of the page.")] = False,
+    quiet: Annotated[bool, _quiet("the path of the page")] = False,
     as_csv: AsCsv = False,
     as_json: AsJson = False,
 ) -> None:
@@ -630,9 +630,7 @@ def measure(
     limits: Limits = None,
     all_metrics: AllMetrics = False,
     out: Out = RUNS,
-    quiet: Annotated[
-        bool, typer.Option("--quiet", "-q", help="Print only the limits that are broken.")
-    ] = False,
+    quiet: Annotated[bool, _quiet("the limits that are broken")] = False,
     as_csv: AsCsv = False,
     as_json: AsJson = False,
 ) -> None:
@@ -857,9 +855,11 @@ def delete(
     Asks first on a terminal; elsewhere --yes is needed. A directory without results, and a run that is being
     written, are refused, and then nothing is deleted.
     """
-    from rtclab.cli.keeping import delete_runs
+    from rtclab.cli.keeping import ask
+    from rtclab.lab import delete
 
-    delete_runs(names, out, yes=yes)
+    for path in delete(*names, out=out, confirm=None if yes else ask):
+        print(f"deleted {path}")
 
 
 @app.command(
@@ -1282,7 +1282,7 @@ def monitor(
     seen = monitor.tables_of(
         files,
         live,
-        None if duration is None else monitor.length_in_s(duration),
+        duration,
         sdp=sdp_text(sdp),
         packets=parquet is not None or (is_pair and plot is not None),
         seconds=parquet is not None or plot is not None,
@@ -1295,7 +1295,9 @@ def monitor(
 
         (write_comparison_plots if is_pair else write_capture_plots)(plot, source, seen)
     if as_json:
-        tables.print_json(monitor.rows_for_json(seen))
+        # Packets and seconds are only written as files.
+        printed = seen.keys() - {"packets", "seconds"}
+        tables.print_json({name: table.to_dicts() for name, table in seen.items() if name in printed})
     elif not tables.print_rows(seen["streams"], as_csv=as_csv):
         (monitor_tables.show_comparison if is_pair else monitor_tables.show_capture)(seen)
         for what, path in (("tables", parquet), ("plot", plot)):

@@ -12,6 +12,7 @@ from rtclab.arenas.findings import comparisons, recommendations
 from rtclab.cli import tables
 from rtclab.cli.running import EXIT_FAILED, EXIT_INTERRUPTED
 from rtclab.experiment import Interrupted
+from rtclab.phrases import count
 from rtclab.trace import window_in_words
 
 
@@ -69,7 +70,7 @@ def _show(found: Arena) -> None:
         table.add_row(pick.use.when, won, pick.sentence(controls))
     tables.print_table(table)
     for control, cases, note in found.notes:
-        print(f"{control}, {tables.count(cases, 'case')}: {note}", file=sys.stderr)
+        print(f"{control}, {count(cases, 'case')}: {note}", file=sys.stderr)
     failures, pairs = found.values.failures(), _failed_pairs(found)
     for row in failures.iter_rows(named=True):
         print(f"failed: {row['control']} in {row['case']}: {row['reason']}", file=sys.stderr)

@@ -13,12 +13,7 @@ from rtclab.errors import BadInput
 EXIT_BROKEN_PIPE = 141
 """128 + SIGPIPE, which a shell reports when the reader of a pipe has exited."""
 
-EXCLUSIVE = (
-    ("quiet", "as_json"),
-    ("quiet", "as_csv"),
-    ("quiet", "all_metrics"),
-    ("as_json", "as_csv"),
-)
+EXCLUSIVE = (("quiet", "as_json"), ("quiet", "as_csv"), ("quiet", "all_metrics"), ("as_json", "as_csv"))
 """Pairs of parameters that exclude each other."""
 
 _BY = "--by FIELD draws a line for each value of a field"

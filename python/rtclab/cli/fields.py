@@ -31,11 +31,6 @@ def _scenario() -> Iterator[Entry]:
         yield path, re.sub(r"\\([][])", r"\1", values) + usual, meaning
 
 
-def _units() -> Iterator[Entry]:
-    for kind in QUANTITIES:
-        yield kind.noun, ", ".join(kind.units), f'for example "{kind.example}"'
-
-
 def _of_tables(listed: list[tuple[str, type[Table], type[Table]]]) -> Iterator[Entry]:
     for prefix, model, shared in listed:
         for name in model.model_fields:
@@ -45,7 +40,9 @@ def _of_tables(listed: list[tuple[str, type[Table], type[Table]]]) -> Iterator[E
 
 _ENTRIES: dict[Kind, Callable[[], Iterator[Entry]]] = {
     "scenario": _scenario,
-    "units": _units,
+    "units": lambda: (
+        (kind.noun, ", ".join(kind.units), f'for example "{kind.example}"') for kind in QUANTITIES
+    ),
     "suite": lambda: _of_tables(SUITE),
     "arena": lambda: _of_tables(ARENA),
 }

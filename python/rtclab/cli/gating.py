@@ -12,19 +12,15 @@ from rtclab.gates.result import HEADINGS
 def show_result(result: GateResult, *, quiet: bool) -> None:
     """Prints the verdict and a sentence for each failing check; without ``quiet``, also a table of all."""
     if not quiet:
-        _show_checks(result)
+        table = tables.new_table(*tables.whole(*HEADINGS[:3]), *tables.right(*HEADINGS[3:7]), HEADINGS[7])
+        previous = ""
+        for line in result.lines:
+            scenario, *cells = line.cells
+            table.add_row("" if scenario == previous else scenario, *cells)
+            previous = scenario
+        tables.print_table(table)
     for note in result.notes:
         print(note, file=sys.stderr)
     for sentence in result.sentences():
         print(sentence)
     print(f"{result.suite} {result.verdict()}")
-
-
-def _show_checks(result: GateResult) -> None:
-    table = tables.new_table(*tables.whole(*HEADINGS[:3]), *tables.right(*HEADINGS[3:7]), HEADINGS[7])
-    previous = ""
-    for line in result.lines:
-        scenario, *cells = line.cells
-        table.add_row("" if scenario == previous else scenario, *cells)
-        previous = scenario
-    tables.print_table(table)

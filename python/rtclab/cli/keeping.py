@@ -14,8 +14,8 @@ from rich.filesize import decimal
 from rtclab.cli import tables
 from rtclab.errors import BadInput
 from rtclab.experiment import Results, Store
-from rtclab.lab import bytes_of, delete, show
-from rtclab.phrases import names_in_words
+from rtclab.lab import bytes_of, show
+from rtclab.phrases import count, names_in_words
 from rtclab.trace import window_in_words
 
 MOST_LABELS = 5
@@ -60,7 +60,7 @@ def show_run(path: Path, *, as_json: bool) -> None:
     tables.print_table(table)
     if older:
         again = f"`rtclab run --resume {path} --renew` runs simulated ones again"
-        print(f"{tables.count(older, 'repeat')} of another build of rtclab; {again}\n")
+        print(f"{count(older, 'repeat')} of another build of rtclab; {again}\n")
     events = tables.new_table(*tables.whole("time (UTC)"), "what happened")
     for at, what in store.events():
         events.add_row(_time(at), what)
@@ -79,7 +79,7 @@ def _facts(results: Results, store: Store, scenario: dict[str, Any]) -> dict[str
         "repeats": _repeats(results, store),
         "measured": f"by {about.measure}"
         if about.measure
-        else f"{tables.count(len(about.metrics), 'metric')}, "
+        else f"{count(len(about.metrics), 'metric')}, "
         + ("whole repeats" if about.window is None else window_in_words(about.window)),
         "traces": _traces(store),
         "versions": ", ".join(f"{name} {version}" for name, version in about.versions.items()),
@@ -87,7 +87,7 @@ def _facts(results: Results, store: Store, scenario: dict[str, Any]) -> dict[str
     }
     if machine is not None:
         known = [f"{machine.system} {machine.kernel}", machine.processor]
-        known += [tables.count(machine.cores, "core")] if machine.cores else []
+        known += [count(machine.cores, "core")] if machine.cores else []
         known += [decimal(machine.memory_bytes)] if machine.memory_bytes else []
         facts["machine"] = ", ".join(known)
     return {name: value for name, value in facts.items() if value}
@@ -101,12 +101,10 @@ def _traces(store: Store) -> str:
 
 
 def _conditions(results: Results) -> str:
-    count = len(results.conditions)
+    there = len(results.conditions)
     if results.fields:
-        return f"{count}: " + ", ".join(f"{one.name} ({one.count} values)" for one in results.varied)
-    if count == 1:
-        return ""
-    return f"{count}: {names_in_words(results.conditions, MOST_LABELS)}"
+        return f"{there}: " + ", ".join(f"{one.name} ({one.count} values)" for one in results.varied)
+    return "" if there == 1 else f"{there}: {names_in_words(results.conditions, MOST_LABELS)}"
 
 
 def _repeats(results: Results, store: Store) -> str:
@@ -117,17 +115,12 @@ def _repeats(results: Results, store: Store) -> str:
     return f"{results.planned} planned: {', '.join([*ended, *([f'{missing} not run'] if missing else [])])}"
 
 
-def delete_runs(names: Sequence[str], out: Path, *, yes: bool) -> None:
-    """Deletes directories of results, all or none of them.
+def ask(paths: Sequence[Path]) -> None:
+    """Asks whether to delete directories of results.
 
     Raises:
-        BadInput: a name does not belong to results, another process writes there, or nobody can be asked.
+        BadInput: nobody can be asked.
     """
-    for path in delete(*names, out=out, confirm=None if yes else _ask):
-        print(f"deleted {path}")
-
-
-def _ask(paths: Sequence[Path]) -> None:
     what = [f"{path} ({decimal(bytes_of(path))})" for path in paths]
     if not sys.stdin.isatty():
         raise BadInput(f"delete: {', '.join(what)}: nobody can be asked without a terminal", hint="add --yes")

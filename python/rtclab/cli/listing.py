@@ -39,15 +39,15 @@ def list_scenarios(folders: Sequence[str], *, controls: bool, as_csv: bool, as_j
     if tables.print_rows(scenarios.drop("folder"), as_csv=as_csv, as_json=as_json):
         return
     shown = scenarios if folders else scenarios.filter(~pl.col("folder").is_in(papers()))
-    _print(_examples_first(shown))
-    if not folders and papers():
-        _count_papers(scenarios)
-
-
-def _examples_first(scenarios: pl.DataFrame) -> pl.DataFrame:
-    """Scenarios without a folder, then the examples, then the other folders in their order."""
+    # Scenarios without a folder, then the examples, then the other folders in their order.
     rank = pl.when(folder="").then(0).when(folder=EXAMPLES).then(1).otherwise(2)
-    return scenarios.sort(rank, maintain_order=True)
+    _print(shown.sort(rank, maintain_order=True))
+    if not folders and papers():
+        counts = dict(scenarios.group_by("folder").len().iter_rows())
+        print("conditions of published papers; each is a scenario too:")
+        for name, title in papers().items():
+            tables.print_text(f"{name}: {counts[name]}, {title}", indent=2, hanging=2)
+        print(f"`rtclab list {next(iter(papers()))}` lists one paper's")
 
 
 def _print(scenarios: pl.DataFrame) -> None:
@@ -60,15 +60,6 @@ def _print(scenarios: pl.DataFrame) -> None:
         previous = folder
         table.add_row(name, title)
     tables.print_table(table)
-
-
-def _count_papers(scenarios: pl.DataFrame) -> None:
-    """Says how many conditions each paper has, and how to list them."""
-    counts = dict(scenarios.group_by("folder").len().iter_rows())
-    print("conditions of published papers; each is a scenario too:")
-    for name, title in papers().items():
-        tables.print_text(f"{name}: {counts[name]}, {title}", indent=2, hanging=2)
-    print(f"`rtclab list {next(iter(papers()))}` lists one paper's")
 
 
 def _list_controls(*, as_csv: bool, as_json: bool) -> None:

@@ -8,13 +8,12 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from threading import Event
-from typing import Any
 
 import polars as pl
 
 from rtclab import monitoring
 from rtclab.cli import monitor_tables
-from rtclab.errors import BadInput, DiskFull, FieldError, is_disk_full
+from rtclab.errors import BadInput, DiskFull, is_disk_full
 from rtclab.monitoring import Tables
 from rtclab.progress import busy
 from rtclab.report.plot import SUFFIXES
@@ -43,7 +42,7 @@ def check_options(
 def tables_of(
     captures: Sequence[Path],
     interface: str | None,
-    length_s: float | None,
+    duration: str | None,
     *,
     sdp: str | None,
     packets: bool,
@@ -52,6 +51,9 @@ def tables_of(
 ) -> Tables:
     """The tables of one capture, of two captures, or of an interface until its time is over or Ctrl-C."""
     if interface is not None:
+        from rtclab.experiment.window import seconds_in
+
+        length_s = None if duration is None else seconds_in("--duration", duration)
         live = monitoring.LiveMonitor(
             interface, sdp=sdp, packets=packets, seconds=seconds, max_streams=max_streams
         )
@@ -63,15 +65,6 @@ def tables_of(
     (capture,) = captures
     with busy(f"reading {capture}"):
         return monitoring.monitor(capture, sdp=sdp, packets=packets, seconds=seconds, max_streams=max_streams)
-
-
-def length_in_s(duration: str) -> float:
-    from rtclab.scenario.units import Duration
-
-    try:
-        return Duration.parse(duration).s
-    except FieldError as error:
-        raise BadInput(f"--duration: {error.message}", hint=error.hint) from None
 
 
 def _follow(live: monitoring.LiveMonitor, length_s: float | None) -> Tables:
@@ -110,8 +103,3 @@ def write_tables(directory: Path, seen: Tables, source: str) -> None:
         if is_disk_full(error):
             raise DiskFull(directory) from error
         raise BadInput(f"--parquet: {directory}: {error.strerror or error}") from None
-
-
-def rows_for_json(seen: Tables) -> dict[str, list[dict[str, Any]]]:
-    """All tables as JSON values, except packets and seconds, which are only written as files."""
-    return {name: table.to_dicts() for name, table in seen.items() if name not in ("packets", "seconds")}

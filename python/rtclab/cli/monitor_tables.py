@@ -15,16 +15,15 @@ from rich.table import Table
 from rtclab.cli.tables import (
     Heading,
     columns_that_fit,
-    count,
     fits,
     new_table,
-    number,
     part,
     print_table,
     right,
     whole,
 )
 from rtclab.monitoring import Tables
+from rtclab.phrases import count, number
 from rtclab.terminal import below
 from rtclab.trace import NS_PER_S
 
@@ -194,16 +193,8 @@ def show_comparison(compared: Tables) -> None:
 def compared_table(streams: pl.DataFrame) -> Table:
     """The streams with packets and rates at both points, and the losses between them."""
     headings = (
-        "packets A",
-        "packets B",
-        "kbit/s A",
-        "sd",
-        "kbit/s B",
-        "sd",
-        "matched",
-        "lost",
-        "added",
-        "outside",
+        *("packets A", "packets B", "kbit/s A", "sd", "kbit/s B", "sd", "matched", "lost", "added"),
+        *("outside",),
     )
     table = new_table(
         *whole("stream", "", "SSRC", "PT", "kind"),

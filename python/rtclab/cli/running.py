@@ -32,8 +32,6 @@ EXIT_FAILED = 1
 EXIT_INTERRUPTED = 130
 MAX_THREADS = 4
 """Maximum number of threads. More jobs run in processes, because threads would wait for Python's GIL."""
-MAX_ROWS = 60
-"""Maximum number of printed rows of a sweep."""
 
 
 def changes_of(changes: Sequence[str] | None, control: str | None) -> list[Change]:
@@ -245,7 +243,9 @@ def show_summary(
     every = all_metrics or bool(metrics)
     rows = made.rows_of_flows(chosen(measured, metrics), flows, metrics)
     known = rows["flow"].unique(maintain_order=True).to_list()
-    for sentence in _without_value(made, rows, metrics):
+    in_window = made.window is not None
+    needy = [name for name in ESSENTIAL if METRICS[name].needs_packets(in_window=in_window)]
+    for sentence in made.without_value(metrics or needy, rows):
         print(f"{made.name}: {sentence}", file=sys.stderr)
     if rows["mean"].is_null().all():
         return
@@ -257,19 +257,12 @@ def show_summary(
     else:
         of_metrics = rows if every else essential(rows)
         keys = list(by) or made.fields or ["condition"]
-        tables.show_points(of_metrics, made.window, keys, MAX_ROWS, all_metrics=every)
+        tables.show_points(of_metrics, made.window, keys, all_metrics=every)
     tables.tell_feedback([flow for flow in known if flow not in set(rows["flow"])])
     if made.drawn_over_time and not metrics:
         from rtclab.report.runs import run_verdict
 
         tables.print_text(run_verdict(made.run, measured))
-
-
-def _without_value(made: Results, rows: pl.DataFrame, metrics: Sequence[str]) -> list[str]:
-    """Which of the wanted metrics have no value, and why; by default of the most important ones."""
-    in_window = made.window is not None
-    needy = [name for name in ESSENTIAL if METRICS[name].needs_packets(in_window=in_window)]
-    return made.without_value(metrics or needy, rows)
 
 
 def chosen(rows: pl.DataFrame, metrics: Sequence[str]) -> pl.DataFrame:

@@ -16,7 +16,15 @@ from rich.cells import cell_len
 from rich.console import Console, RenderableType
 from rich.table import Table
 
-from rtclab.phrases import MOST_REPEATS, decimals, field_trials, names_in_words, path_in_words, tests_in_words
+from rtclab.phrases import (
+    MOST_REPEATS,
+    count,
+    field_trials,
+    names_in_words,
+    number,
+    path_in_words,
+    tests_in_words,
+)
 from rtclab.terminal import visible
 
 if TYPE_CHECKING:
@@ -39,25 +47,16 @@ ALL_EQUAL = "all equal"
 
 MOST_ROWS = 12
 """Maximum number of rows printed without `--all`."""
+MOST_POINTS = 60
+"""Maximum number of rows of a sweep."""
 FLOWS_SIDE_BY_SIDE = 3
 MUCH = 1.5
 """Flows differ much in a metric if one value is this many times another."""
 METRICS_SIDE_BY_SIDE = 6
 FIRST_TO_KEEP = (
-    "receiving_rate",
-    "stats_receiving_rate",
-    "stats_sending_rate",
-    "freeze_duration",
-    "packet_loss",
-    "unseen_loss",
-    "rtt",
-    "queuing_delay_p95",
-    "delay_variation_p95",
-    "utilisation",
-    "frame_rate",
-    "setup_time",
-    "freeze_count",
-    "frame_height",
+    *("receiving_rate", "stats_receiving_rate", "stats_sending_rate", "freeze_duration", "packet_loss"),
+    *("unseen_loss", "rtt", "queuing_delay_p95", "delay_variation_p95", "utilisation", "frame_rate"),
+    *("setup_time", "freeze_count", "frame_height"),
 )
 """Where there is no room for all metrics of a table, the last of these are left out first."""
 MOST_NAMES = 5
@@ -102,9 +101,12 @@ def show_scenario(scenario: Scenario) -> None:
     participants = new_table(*whole("participant"), "present", "video", "audio", "simulated control")
     for name in scenario.participants:
         video, audio = scenario.video_of(name), scenario.audio_of(name)
+        join_ns, leave_ns = scenario.presence_ns(name)
+        pause = scenario.participants[name].pause
+        pauses = "" if pause is None else f", pauses {pause.start} to {pause.end}"
         participants.add_row(
             name,
-            _presence_in_words(scenario, name),
+            f"{join_ns / 1e9:g} s to {leave_ns / 1e9:g} s{pauses}",
             _video_in_words(video) if video else "none",
             str(audio.bitrate) if audio else "none",
             scenario.congestion_control_of(name).name,
@@ -122,13 +124,6 @@ def show_scenario(scenario: Scenario) -> None:
     for flow in (*scenario.flows(), *scenario.traffic_flows()):
         flows.add_row(flow.name, ", ".join(flow.paths))
     print_table(flows)
-
-
-def _presence_in_words(scenario: Scenario, name: str) -> str:
-    """When a participant is there, and when it pauses."""
-    join_ns, leave_ns = scenario.presence_ns(name)
-    present, pause = f"{join_ns / 1e9:g} s to {leave_ns / 1e9:g} s", scenario.participants[name].pause
-    return present if pause is None else f"{present}, pauses {pause.start} to {pause.end}"
 
 
 def _own_in_words(scenario: Scenario) -> list[str]:
@@ -292,7 +287,9 @@ def _show_flow_by_flow(
     _print_columns_that_fit(table, metrics)
     if len(shown) < len(flows):
         more = _more([flow for flow in flows if flow not in shown])
-        print(f"and {more}; the worst are shown; --flow '{_example(shown)}' chooses, --all has all")
+        receivers = [flow.rpartition("->")[2] for flow in shown]
+        example = f"*->{max(receivers, key=receivers.count)}"  # those of the receiver that most of them have
+        print(f"and {more}; the worst are shown; --flow '{example}' chooses, --all has all")
 
 
 def _with_the_worst(
@@ -321,12 +318,6 @@ def _with_the_worst(
     return [flow for flow in flows if flow in chosen]
 
 
-def _example(flows: Sequence[str]) -> str:
-    """A pattern of flows, such as ``*->erin``: all to the receiver that most of these flows have."""
-    receivers = [flow.rpartition("->")[2] for flow in flows]
-    return f"*->{max(receivers, key=receivers.count)}"
-
-
 def show_metrics(measured: pl.DataFrame) -> None:
     """Prints a row per metric and flow that has a value, for the first ``MOST_FLOWS`` flows."""
     measured, left_out = _first_flows(measured)
@@ -349,7 +340,6 @@ def show_points(
     summary: pl.DataFrame,
     window: OpenWindow | None,
     fields: Sequence[str],
-    most: int,
     *,
     all_metrics: bool,
 ) -> None:
@@ -359,7 +349,6 @@ def show_points(
         summary: the means.
         window: the time that they are of; None for all of it.
         fields: the columns that tell conditions apart: varied fields, or the label.
-        most: maximum number of rows.
         all_metrics: print as many metrics as there is room for.
     """
     from rtclab.trace import window_in_words
@@ -380,12 +369,12 @@ def show_points(
     headings = right(*(f"{metric} ({units[metric]})" if units[metric] else metric for metric in metrics))
     keys = whole(*fields) if fields == ["condition"] else right(*fields)
     table = new_table(*keys, *whole("flow"), *right(*(["repeats"] if fewer else [])), *headings)
-    for key, means in list(lines.items())[:most]:
+    for key, means in list(lines.items())[:MOST_POINTS]:
         cells = [str(counts[key])] if fewer else []
         table.add_row(*key, *cells, *(number(means.get(metric)) for metric in metrics))
     _print_columns_that_fit(table, metrics)
-    if len(lines) > most:
-        print(f"{count(len(lines) - most, 'more row')} not shown; --json prints all")
+    if len(lines) > MOST_POINTS:
+        print(f"{count(len(lines) - MOST_POINTS, 'more row')} not shown; --json prints all")
 
 
 def show_comparison(comparison: Comparison, compared: pl.DataFrame, shown: pl.DataFrame) -> None:
@@ -482,9 +471,11 @@ def _comparison(compared: pl.DataFrame, names: Sequence[str], *, intervals: bool
     headings = (*whole("metric", "flow", *condition), *right(*names), *differences, *whole("unit"))
     table = new_table(*headings, tight=not intervals)
     previous = ""
-    for (metric, flow, of), of_runs in _by_metric(compared).group_by(
-        "metric", "flow", "condition", maintain_order=True
-    ):
+    # All conditions of a metric and flow one after another.
+    places = compared.select("metric", "flow").unique(maintain_order=True).with_row_index("place")
+    placed = compared.join(places, on=["metric", "flow"], maintain_order="left")
+    rows = placed.sort("place", maintain_order=True)
+    for (metric, flow, of), of_runs in rows.group_by("metric", "flow", "condition", maintain_order=True):
         cells = of_runs.to_dicts()
         means = [cell["new"] for cell in cells]
         first = next((cell for cell in cells if cell["base"] is not None), cells[0])
@@ -504,14 +495,6 @@ def _comparison(compared: pl.DataFrame, names: Sequence[str], *, intervals: bool
         table.add_row("" if metric == previous else str(metric), *keys, *texts, cells[0]["unit"])
         previous = str(metric)
     return table
-
-
-def _by_metric(compared: pl.DataFrame) -> pl.DataFrame:
-    """The rows with all conditions of a metric and flow one after another."""
-    places = compared.select("metric", "flow").unique(maintain_order=True).with_row_index("place")
-    return compared.join(places, on=["metric", "flow"], maintain_order="left").sort(
-        "place", maintain_order=True
-    )
 
 
 def _figure(row: Mapping[str, Any], mean: str, low: str, high: str, intervals: bool) -> str:
@@ -576,14 +559,9 @@ def show_definitions(metrics: pl.DataFrame) -> None:
 
 def print_text(text: str, *, indent: int = 0, hanging: int = 0) -> None:
     """Prints running text, wrapped at the terminal's width; ``hanging`` indents further lines more."""
-    width = min(terminal_width(), WIDTH_OF_TEXT)
+    width = min(_console().width, WIDTH_OF_TEXT)
     first, others = " " * indent, " " * (indent + hanging)
     print(textwrap.fill(text, width, initial_indent=first, subsequent_indent=others))
-
-
-def terminal_width() -> int:
-    """Columns of the terminal; for files and pipes, enough that a row of a table is one line."""
-    return _console().width
 
 
 def show_checks(checks: Sequence[MachineCheck]) -> None:
@@ -593,13 +571,6 @@ def show_checks(checks: Sequence[MachineCheck]) -> None:
         mark = "ok" if check.ok else "MISSING" if check.required else "optional"
         table.add_row(mark, check.name, check.detail if check.ok else f"{check.detail}\nhint: {check.hint}")
     print_table(table)
-
-
-def number(value: float | None) -> str:
-    """Formats a number with three or four digits and no exponent; None becomes empty."""
-    if value is None:
-        return ""
-    return f"{value:.{decimals(value)}f}" if value else "0"
 
 
 def _with_interval(value: float | None, low: float | None, high: float | None) -> str:
@@ -746,11 +717,6 @@ def _needed_width(table: Table) -> int:
         column.min_width = max((cell_len(piece) for text in texts for piece in split(text)), default=0)
     console = Console(width=WIDTH_WITHOUT_TERMINAL)
     return console.measure(table).minimum
-
-
-def count(number_of: int, what: str) -> str:
-    """A number and its noun, in the plural unless it is one: ``1 repeat``, ``2 repeats``."""
-    return f"{number_of} {what}" if number_of == 1 else f"{number_of} {what}s"
 
 
 class _Output(Console):

@@ -34,22 +34,9 @@ Verdict = Literal["differs", "constant difference", "no difference seen", "too f
 """What a comparison says of a difference; see :meth:`Differences.table`."""
 
 ROWS: dict[str, pl.DataType] = {
-    "condition": pl.String(),
-    "metric": pl.String(),
-    "unit": pl.String(),
-    "better": pl.String(),
-    "flow": pl.String(),
-    "label": pl.String(),
-    "base": pl.Float64(),
-    "base_low": pl.Float64(),
-    "base_high": pl.Float64(),
-    "new": pl.Float64(),
-    "new_low": pl.Float64(),
-    "new_high": pl.Float64(),
-    "difference": pl.Float64(),
-    "difference_percent": pl.Float64(),
-    "difference_low": pl.Float64(),
-    "difference_high": pl.Float64(),
+    **dict.fromkeys(("condition", "metric", "unit", "better", "flow", "label"), pl.String()),
+    **dict.fromkeys(("base", "base_low", "base_high", "new", "new_low", "new_high"), pl.Float64()),
+    **dict.fromkeys(("difference", "difference_percent", "difference_low", "difference_high"), pl.Float64()),
     "p": pl.Float64(),
     "significant": pl.Boolean(),
     "verdict": pl.String(),
@@ -266,17 +253,17 @@ class Row:
             "better": self.metric.better,
             "flow": self.flow,
             "label": self.label,
-            "base": _null(mean),
-            "base_low": _null(self.base.ci95_low),
-            "base_high": _null(self.base.ci95_high),
-            "new": _null(self.new.mean),
-            "new_low": _null(self.new.ci95_low),
-            "new_high": _null(self.new.ci95_high),
-            "difference": _null(difference.value),
-            "difference_percent": _null(100 * difference.value / abs(mean)) if mean else None,
-            "difference_low": _null(difference.ci95_low),
-            "difference_high": _null(difference.ci95_high),
-            "p": _null(difference.p),
+            "base": null(mean),
+            "base_low": null(self.base.ci95_low),
+            "base_high": null(self.base.ci95_high),
+            "new": null(self.new.mean),
+            "new_low": null(self.new.ci95_low),
+            "new_high": null(self.new.ci95_high),
+            "difference": null(difference.value),
+            "difference_percent": null(100 * difference.value / abs(mean)) if mean else None,
+            "difference_low": null(difference.ci95_low),
+            "difference_high": null(difference.ci95_high),
+            "p": null(difference.p),
             "significant": True if verdict == "constant difference" else marked,
             "verdict": verdict,
             "repeats_needed": difference.repeats_needed(level) if too_few else None,
@@ -319,6 +306,6 @@ def _row(
     return Row(condition, label, metric, flow, first, second, difference)
 
 
-def _null(value: float) -> float | None:
+def null(value: float) -> float | None:
     """Replaces NaN by null: JSON has no NaN, and polars' aggregations skip null."""
     return None if isnan(value) else value

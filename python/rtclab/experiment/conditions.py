@@ -14,6 +14,7 @@ from types import MappingProxyType
 from typing import Any
 
 import polars as pl
+from pydantic import TypeAdapter
 
 from rtclab.arguments import items, table
 from rtclab.backend import Backend
@@ -37,17 +38,8 @@ NOT_VARIED = {
     "seed": "repeats differ in their seeds, which all conditions share; use --repeats",
 }
 RESERVED = (
-    "condition",
-    "number",
-    "label",
-    "digest",
-    "repeat",
-    "seed",
-    "status",
-    "reason",
-    "metric",
-    "flow",
-    "value",
+    *("condition", "number", "label", "digest", "repeat", "seed", "status", "reason", "metric", "flow"),
+    *("value",),
 )
 """Names that fields of the user's own cannot have, because tables of results have such columns."""
 UNRELATED = {"name", "title", "source", "repeats"}
@@ -72,15 +64,7 @@ def digest_of(
 
 @dataclass(frozen=True)
 class Settings:
-    """What holds for one condition alone.
-
-    Attributes:
-        repeats: the numbers of its repeats; None for as many as the experiment has.
-        measures: names of what is measured; None for the experiment's metrics.
-        traces: number of repeats, from the first on, whose traces are kept; None as the experiment says.
-        draws: fields that have another value in every repeat.
-        fields: values of fields of the user's own, by name.
-    """
+    """What holds for one condition alone, as in :class:`Condition`; None as the experiment says."""
 
     repeats: tuple[int, ...] | None = None
     measures: tuple[str, ...] | None = None
@@ -88,20 +72,10 @@ class Settings:
     draws: tuple[Draw, ...] = ()
     fields: Mapping[str, str] = dataclasses.field(default_factory=dict)
 
-    def as_json(self) -> dict[str, Any]:
-        """The settings as JSON values, without those that have their default."""
-        known = {**self.__dict__, "draws": [draw.model_dump(exclude_defaults=True) for draw in self.draws]}
-        return {name: value for name, value in known.items() if value not in (None, [], {})}
-
-    @classmethod
-    def from_json(cls, known: Mapping[str, Any]) -> Settings:
-        """Reads the result of :meth:`as_json`."""
-        lists = {name: tuple(known[name]) for name in ("repeats", "measures") if name in known}
-        draws = tuple(Draw.model_validate(draw) for draw in known.get("draws", ()))
-        return cls(**lists, traces=known.get("traces"), draws=draws, fields=known.get("fields", {}))
-
 
 DEFAULT = Settings()
+SETTINGS = TypeAdapter(Settings)
+"""Reads and writes settings as JSON values."""
 
 
 @dataclass(frozen=True)
@@ -213,7 +187,7 @@ class Listed:
 
     def as_json(self) -> dict[str, Any]:
         """The conditions as JSON values."""
-        own = {label: settings.as_json() for label, settings in self.own.items()}
+        own = {label: SETTINGS.dump_python(one, exclude_defaults=True) for label, one in self.own.items()}
         return {"scenarios": dict(self.scenarios)} | ({"settings": own} if own else {})
 
 
@@ -285,7 +259,7 @@ Conditions = Listed | Product
 def from_json(known: Mapping[str, Any], read_from: ReadFrom = CALLER) -> Conditions:
     """The conditions from the result of ``as_json``, which come from ``read_from``."""
     if "scenarios" in known:
-        own = {label: Settings.from_json(one) for label, one in known.get("settings", {}).items()}
+        own = {label: SETTINGS.validate_python(one) for label, one in known.get("settings", {}).items()}
         return Listed(known["scenarios"], own, read_from=read_from)
     fields = tuple(Field.from_json(field) for field in known["fields"])
     return Product(**{**known, "fields": fields, "read_from": read_from})

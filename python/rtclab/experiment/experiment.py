@@ -109,7 +109,11 @@ class Experiment:
             raise BadInput(
                 "measure: a function of your own measures instead of metrics and over its own time"
             )
-        traces = _keeps_traces(traces, by_default=vary is None or live, live=live, capture=capture)
+        traces = vary is None or live if traces is None else traces
+        if live and not traces:
+            raise BadInput("traces: live calls are measured from their traces; expected traces=True")
+        if capture and not traces:
+            raise BadInput("capture: a capture lies beside a trace; expected traces=True")
         needs_packets = not traces and packets_needed(metrics, in_window=limits is not None)
         if vary is not None:
             changes = as_changes(set)
@@ -297,26 +301,12 @@ def resumed(
     check_workers(about, made, execution)
     conditions, changed = with_controls_of_now(store.conditions)
     check(conditions, made)
-    with store.only_writer():
+    with only_writer(store.path):
         if changed is not None:
             store.extend(changed)
             runner.tell(store, f"{controls_in_words(changed)} has other code than before: it is run again")
         store.plan(repeats or about.repeats)
     return run_store(store, made, execution)
-
-
-def _keeps_traces(given: bool | None, *, by_default: bool, live: bool, capture: bool) -> bool:
-    """Whether the trace of each repeat is kept.
-
-    Raises:
-        BadInput: traces are not kept, and something needs them.
-    """
-    traces = by_default if given is None else given
-    if live and not traces:
-        raise BadInput("traces: live calls are measured from their traces; expected traces=True")
-    if capture and not traces:
-        raise BadInput("capture: a capture lies beside a trace; expected traces=True")
-    return traces
 
 
 def backend_of(backend: str | Backend, *, capture: bool = False) -> Backend:

@@ -21,11 +21,6 @@ DECIDES = ("participants", "calls", "servers", "traffic", "video", "audio")
 """Tables of a scenario on which its flows, and what they carry, depend."""
 
 
-def patterns_of(flows: Flows) -> list[str]:
-    """The patterns of flows as a list, empty if no flow was asked for."""
-    return [flows] if isinstance(flows, str) else list(flows or ())
-
-
 def chosen_flows(flows: Flows, known: Iterable[str]) -> list[str]:
     """The known flows that match any of the patterns, in their order.
 
@@ -33,7 +28,7 @@ def chosen_flows(flows: Flows, known: Iterable[str]) -> list[str]:
         BadInput: a pattern matches no flow.
     """
     names, found = list(known), set()
-    for pattern in patterns_of(flows):
+    for pattern in [flows] if isinstance(flows, str) else flows or ():
         of_pattern = matching(pattern, names)
         if not of_pattern:
             raise BadInput(

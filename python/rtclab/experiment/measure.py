@@ -5,10 +5,10 @@ from __future__ import annotations
 import hashlib
 import inspect
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
 from functools import cache
 from math import isnan
 from pathlib import Path
+from types import SimpleNamespace
 
 import polars as pl
 
@@ -23,19 +23,9 @@ NOT_MEASURED = "not measured: "
 """Begin of the note of a finished repeat that could not be measured; the reason follows."""
 MEASURED: dict[str, pl.DataType] = {
     "repeat": pl.Int64(),
-    "metric": pl.String(),
-    "flow": pl.String(),
-    "value": pl.Float64(),
-    "deviation": pl.Float64(),
+    **dict.fromkeys(("metric", "flow"), pl.String()),
+    **dict.fromkeys(("value", "deviation"), pl.Float64()),
 }
-
-
-@dataclass(frozen=True)
-class OneRepeat:
-    """A repeat in the form of a run, for metrics of a whole run. A failed one has no trace."""
-
-    repeats: list[Repeat]
-    traces: list[Trace] = field(default_factory=list)
 
 
 def measured(
@@ -70,7 +60,9 @@ def _values(
 ) -> Iterator[tuple[str, float]]:
     if metric.scope == "run":
         if not in_window:
-            yield "", metric.function(OneRepeat([outcome], [] if trace is None else [trace]))
+            # In the form of a run. A failed repeat has no trace.
+            one = SimpleNamespace(repeats=[outcome], traces=[] if trace is None else [trace])
+            yield "", metric.function(one)
     elif trace is not None:
         for flow in [""] if metric.scope == "trace" else trace.flows:
             yield flow, metric.function(trace, *([flow] if flow else []))

@@ -246,8 +246,14 @@ class Results:
         Raises:
             BadInput: there is no such condition, or no label is given.
         """
+        numbers = dict(self._table.select("condition", "number").iter_rows())
         wanted = items("condition", labels, str, "the label of a condition, or a list of labels")
-        return self._of([self._number(label) for label in wanted])
+        for label in wanted:
+            if label not in numbers:
+                expected = names_in_words(self.conditions, MOST_NAMED)
+                hint = closest(label, self.conditions) or f"there is {expected}"
+                raise BadInput(f"no condition `{label}` in {self.name}", hint=hint)
+        return self._of([numbers[label] for label in wanted])
 
     def __len__(self) -> int:
         """Number of conditions."""
@@ -322,14 +328,6 @@ class Results:
         made = type(self)(self._store, self._known, numbers)
         made._window = self._window
         return made
-
-    def _number(self, label: str) -> int:
-        found = self._table.filter(pl.col("condition") == label)["number"].to_list()
-        if not found:
-            expected = names_in_words(self.conditions, MOST_NAMED)
-            hint = closest(label, self.conditions) or f"there is {expected}"
-            raise BadInput(f"no condition `{label}` in {self.name}", hint=hint)
-        return int(found[0])
 
     def _field(self, option: str, name: str) -> Field:
         found = {field.name: field for field in self._store.conditions.fields}
@@ -941,13 +939,10 @@ class Results:
             for run, number in zip(self.runs, self._table["number"], strict=True)
         )
 
-    @property
-    def _headline(self) -> str:
-        return self.name if self.window is None else f"{self.name} {window_in_words(self.window)}"
-
     def _repr_html_(self) -> str:
         fields = self.fields or ["condition"] if len(self) > 1 else []
-        heading = f"{self._headline}: {self.finished} of {self.planned} repeats finished"
+        part = "" if self.window is None else f" {window_in_words(self.window)}"
+        heading = f"{self.name}{part}: {self.finished} of {self.planned} repeats finished"
         columns = ("metric", "flow", "mean", "ci95_low", "ci95_high", "unit")
         rows = self.without_feedback(self.overview()) if fields else self.overview()
         rows = rows.select(*fields, *columns).head(MOST_ROWS)

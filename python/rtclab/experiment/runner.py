@@ -30,7 +30,7 @@ from rtclab.experiment.work import Item, run_task, tasks_of
 from rtclab.own_controls import digest_of, files_read
 from rtclab.processes import cores
 from rtclab.scenario import Scenario
-from rtclab.trace import MANIFEST, Repeat, Trace, watch_file, write_text
+from rtclab.trace import MANIFEST, Repeat, Trace, only_writer, watch_file, write_text
 
 Order = Literal["plain", "shuffled", "paired"]
 """Condition by condition, shuffled, or the first repeat of every condition before the second."""
@@ -51,18 +51,9 @@ class Stopped(RtclabError):
 
 @dataclass(frozen=True, kw_only=True)
 class Execution:
-    """How an experiment runs.
+    """How an experiment runs: the arguments of :meth:`Experiment.run`.
 
-    Attributes:
-        executor: runs simulated repeats that leave no traces: any ``concurrent.futures`` executor.
-        jobs: number of threads, if no executor is given; by default one per core.
-        order: the order of the repeats.
-        tries: how often a live repeat is tried that the machine disturbed.
-        renew: whether repeats that another build of rtclab simulated run again.
-        progress: whether a progress bar is shown on a terminal or in a notebook.
-        advance: called in this thread with the number of repeats that have ended.
-        ended: called in this thread with the label and the outcome of each repeat that has been kept.
-        observer: called with the directory of the results; what it returns is entered while repeats run.
+    ``advance`` is called in this thread, as ``ended`` is, with the number of repeats that have ended.
     """
 
     executor: Executor | None = None
@@ -107,7 +98,7 @@ def run(
     """
     wanted = store.plans if wanted is None else wanted
     check_trusted(store.conditions, live=backend.name != SIM, measure=store.about.measure)
-    with store.only_writer():
+    with only_writer(store.path):
         for told in forget_changed(store, wanted):
             tell(store, told)
         items = _ordered(unfinished(store, backend, wanted, renew=execution.renew), execution.order)

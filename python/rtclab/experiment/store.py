@@ -14,13 +14,14 @@ import json
 import os
 import sqlite3
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, closing, contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, NamedTuple, Self
 
 import polars as pl
+from pydantic import TypeAdapter, ValidationError
 
 from rtclab.errors import BadInput, DiskFull, OtherSchema, RtclabError, ScenarioError, TraceError
 from rtclab.experiment.conditions import Conditions, Listed, Settings, digest_of, from_json, table_of
@@ -35,7 +36,6 @@ from rtclab.trace import (
     OpenWindow,
     Repeat,
     Run,
-    only_writer,
     subdirectories,
 )
 
@@ -146,21 +146,11 @@ class About:
 
     def as_json(self) -> dict[str, Any]:
         """The fields as JSON values."""
-        machine = self.machine.model_dump(mode="json") if self.machine else None
-        return {**self.__dict__, "machine": machine}
+        known: dict[str, Any] = _ABOUT.dump_python(self, mode="json")
+        return known
 
-    @classmethod
-    def from_json(cls, known: Mapping[str, Any]) -> Self:
-        """Reads the result of :meth:`as_json`."""
-        window, machine = known["window"], known["machine"]
-        return cls(
-            **{
-                **known,
-                "metrics": tuple(known["metrics"]),
-                "window": tuple(window) if window else None,
-                "machine": Machine(**machine) if machine else None,
-            }
-        )
+
+_ABOUT = TypeAdapter(About)
 
 
 class Store:
@@ -192,10 +182,12 @@ class Store:
             digests = database.execute("SELECT digest FROM conditions ORDER BY condition").fetchall()
         self.digests = [digest for (digest,) in digests]
         try:
-            self.about = About.from_json(json.loads(texts["about"]))
+            self.about = _ABOUT.validate_json(texts["about"])
             self.conditions: Conditions = from_json(json.loads(texts["conditions"]), self._read_from)
         except (KeyError, TypeError, ValueError, AttributeError) as error:
-            raise TraceError(f"{self.file}: cannot be read: {error!r}", hint=DAMAGED) from None
+            first = error.errors()[0] if isinstance(error, ValidationError) else None
+            what = repr(error) if first is None else " ".join([*map(str, first["loc"]), first["msg"]])
+            raise TraceError(f"{self.file}: cannot be read: {what}", hint=DAMAGED) from None
 
     def _check_schema(self, number: str) -> None:
         if number == str(SCHEMA):
@@ -243,22 +235,15 @@ class Store:
         """Name of the directory, such as ``first-call-sim-3``."""
         return self.path.resolve().name
 
-    def only_writer(self) -> AbstractContextManager[None]:
-        """Locks the directory for running repeats.
-
-        Raises:
-            BadInput: another process runs repeats there. The message names it.
-        """
-        return only_writer(self.path)
-
     def plan(self, repeats: int) -> None:
         """Records how many repeats each condition should have."""
         if repeats == self.about.repeats:
             return
-        known = self.about.as_json() | {"repeats": repeats}
+        about = replace(self.about, repeats=repeats)
         with self._writing() as database:
-            database.execute("UPDATE about SET value = ? WHERE key = 'about'", [json.dumps(known)])
-        self.about = About.from_json(known)
+            text = json.dumps(about.as_json())
+            database.execute("UPDATE about SET value = ? WHERE key = 'about'", [text])
+        self.about = about
 
     def extend(self, conditions: Listed) -> None:
         """Adds conditions. One whose label is known replaces the scenario; earlier outcomes are kept."""
@@ -463,10 +448,8 @@ class Store:
 NUMBERS = pl.Schema(
     {
         "outcome": pl.Int64(),
-        "metric": pl.Int32(),
-        "flow": pl.Int32(),
-        "value": pl.Float64(),
-        "deviation": pl.Float64(),
+        **dict.fromkeys(("metric", "flow"), pl.Int32()),
+        **dict.fromkeys(("value", "deviation"), pl.Float64()),
     }
 )
 
@@ -647,12 +630,8 @@ def stores(out: Path) -> list[Path]:
     for path in subdirectories(out):
         if path not in found:
             found += filter(_is_store, subdirectories(path))
-    return sorted(found, key=_changed_ns)
+    return sorted(found, key=lambda path: (path / STORE_FILE).stat().st_mtime_ns)
 
 
 def _is_store(path: Path) -> bool:
     return (path / STORE_FILE).is_file()
-
-
-def _changed_ns(path: Path) -> int:
-    return (path / STORE_FILE).stat().st_mtime_ns

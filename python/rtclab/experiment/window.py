@@ -20,8 +20,8 @@ def open_window(begin: Moment | None, end: Moment | None) -> OpenWindow | None:
     """
     if begin is None and end is None:
         return None
-    begin_s = 0.0 if begin is None else _seconds("begin", begin)
-    end_s = None if end is None else _seconds("end", end)
+    begin_s = 0.0 if begin is None else seconds_in("begin", begin)
+    end_s = None if end is None else seconds_in("end", end)
     if not 0 <= begin_s < (float("inf") if end_s is None else end_s):
         until = "the end" if end_s is None else f"{end_s:g} s"
         raise BadInput(f"cannot measure from {begin_s:g} s to {until}; expected an end after the begin")
@@ -48,7 +48,12 @@ def check_reached(window: OpenWindow | None, ends_s: Iterable[float]) -> None:
         )
 
 
-def _seconds(name: str, moment: Moment) -> float:
+def seconds_in(name: str, moment: Moment) -> float:
+    """A time in s, given as an argument with a name.
+
+    Raises:
+        BadInput: it cannot be read.
+    """
     if not isinstance(moment, str):
         return float(moment)
     try:

@@ -93,7 +93,13 @@ def run_task(text: str) -> list[Result]:
         OtherVersion: this worker runs another build of rtclab than the caller, or lacks one of its metrics.
     """
     known = json.loads(text)
-    _check_versions(known["versions"])
+    own, callers = versions(), known["versions"]
+    if own != callers:
+        raise OtherVersion(
+            f"the worker on {socket.gethostname()} runs {_in_words(own)}; "
+            f"the caller runs {_in_words(callers)}",
+            hint="install the same build of rtclab on all machines",
+        )
     definitions = Definitions(known["measure"], known["window"] and tuple(known["window"]))
     parts = [_Part.read(part) for part in known["parts"]]
     for part in parts:
@@ -190,16 +196,6 @@ def _flow_s(scenario: Scenario) -> float:
 @lru_cache(maxsize=8)
 def _scenario(text: str) -> Scenario:
     return Scenario.read(json.loads(text), "scenario")
-
-
-def _check_versions(wanted: Mapping[str, object]) -> None:
-    own = versions()
-    if own != wanted:
-        raise OtherVersion(
-            f"the worker on {socket.gethostname()} runs {_in_words(own)}; "
-            f"the caller runs {_in_words(wanted)}",
-            hint="install the same build of rtclab on all machines",
-        )
 
 
 def _in_words(known: Mapping[str, object]) -> str:

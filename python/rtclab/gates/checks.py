@@ -9,7 +9,7 @@ from typing import Literal
 import polars as pl
 
 from rtclab.metrics import METRICS
-from rtclab.phrases import decimals
+from rtclab.phrases import number
 
 Verdict = Literal["holds", "broken", "not measured", "worse", "better", "undecided", "not worse", "new"]
 FAILING: tuple[Verdict, ...] = ("broken", "not measured", "worse")
@@ -17,22 +17,11 @@ FAILING: tuple[Verdict, ...] = ("broken", "not measured", "worse")
 
 CHECKS = pl.Schema(
     {
-        "scenario": pl.String(),
-        "check": pl.String(),
-        "metric": pl.String(),
-        "unit": pl.String(),
-        "flow": pl.String(),
-        "base": pl.Float64(),
-        "new": pl.Float64(),
-        "difference": pl.Float64(),
-        "difference_low": pl.Float64(),
-        "difference_high": pl.Float64(),
-        "margin": pl.Float64(),
-        "p": pl.Float64(),
+        **dict.fromkeys(("scenario", "check", "metric", "unit", "flow"), pl.String()),
+        **dict.fromkeys(("base", "new", "difference", "difference_low", "difference_high"), pl.Float64()),
+        **dict.fromkeys(("margin", "p"), pl.Float64()),
         "verdict": pl.String(),
-        "repeats_needed": pl.Int64(),
-        "broken": pl.Int64(),
-        "repeats": pl.Int64(),
+        **dict.fromkeys(("repeats_needed", "broken", "repeats"), pl.Int64()),
         "fails": pl.Boolean(),
     }
 )
@@ -136,11 +125,6 @@ def checks_table(checks: Sequence[Check]) -> pl.DataFrame:
     """A row for each check, with the columns of ``CHECKS``."""
     rows = [tuple(getattr(check, column) for column in CHECKS.names()) for check in checks]
     return pl.DataFrame(rows, schema=CHECKS, orient="row")
-
-
-def number(value: float | None) -> str:
-    """A number with three or four digits; None becomes empty."""
-    return "" if value is None else f"{value:.{decimals(value)}f}" if value else "0"
 
 
 def quantity(value: float | None, check: Check) -> str:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
-from math import isnan, nan
+from math import nan
 
-from rtclab.experiment.comparison import Side
+from rtclab.experiment.comparison import Side, null
 from rtclab.gates.baseline import Baseline, KeptScenario, failed_scenarios
 from rtclab.gates.checks import Check
 from rtclab.gates.result import GateResult
@@ -100,8 +100,8 @@ def _compared(
         verdict="not worse",
         base=mean,
         new=summarise([*now.values()]).mean,
-        difference_low=_known(difference.ci95_low),
-        difference_high=_known(difference.ci95_high),
+        difference_low=null(difference.ci95_low),
+        difference_high=null(difference.ci95_high),
         margin=margin.in_unit(metric, mean),
         repeats=len(now),
     )
@@ -129,7 +129,7 @@ def _decided(pending: list[_Comparison]) -> Iterator[Check]:
         if margin is None:
             yield one.check
             continue
-        check = replace(one.check, p=_known(one.p_worse))
+        check = replace(one.check, p=null(one.p_worse))
         if one.worse > margin and not is_worse:
             needed = one.difference.repeats_needed(2 * level)
             yield replace(check, verdict="undecided", repeats_needed=needed)
@@ -139,7 +139,3 @@ def _decided(pending: list[_Comparison]) -> Iterator[Check]:
             yield replace(check, verdict="better")
         else:
             yield check
-
-
-def _known(value: float) -> float | None:
-    return None if isnan(value) else value

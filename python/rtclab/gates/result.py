@@ -11,8 +11,9 @@ from xml.etree import ElementTree
 import polars as pl
 
 from rtclab.experiment.comparison import Side
-from rtclab.gates.checks import Check, checks_table, number
+from rtclab.gates.checks import Check, checks_table
 from rtclab.metrics import METRICS
+from rtclab.phrases import count, number
 from rtclab.terminal import visible
 from rtclab.trace import OpenWindow, window_in_words, write_text
 
@@ -116,10 +117,10 @@ class GateResult:
         failing = sum(bool(line.failing) for line in lines) + len(self.failed_scenarios)
         total = len(lines) + len(self.failed_scenarios)
         if not failing:
-            return f"passed: {_count(total, 'check')} in {_count(scenarios, 'scenario')}{when}"
+            return f"passed: {count(total, 'check')} in {count(scenarios, 'scenario')}{when}"
         where = len({name for name, _ in self._failures()})
-        of = f"{where} of {_count(scenarios, 'scenario')}"
-        return f"failed: {failing} of {_count(total, 'check')}, in {of}{when}"
+        of = f"{where} of {count(scenarios, 'scenario')}"
+        return f"failed: {failing} of {count(total, 'check')}, in {of}{when}"
 
     def as_dict(self) -> dict[str, object]:
         """The result as JSON values."""
@@ -193,10 +194,6 @@ class GateResult:
         page.parent.mkdir(parents=True, exist_ok=True)
         write_text(page, text)
         return page
-
-
-def _count(number_of: int, what: str) -> str:
-    return f"{number_of} {what}{'' if number_of == 1 else 's'}"
 
 
 def _test(suite: ElementTree.Element, gate: str, name: str, failures: list[str]) -> ElementTree.Element:

@@ -185,9 +185,7 @@ class Suite:
 
         Args:
             file: the TOML file.
-            begin: check and compare from this time on, instead of the suite's own begin.
-            end: check and compare up to this time, instead of the suite's own end.
-            trust: run what files from outside of the current project name.
+            begin, end, trust: as in :func:`rtclab.gate`.
 
         Raises:
             BadInput: the file cannot be read, or something in it is invalid; it names file and field. Or

@@ -43,13 +43,8 @@ class CallVectorEnv(VectorEnv[Observations, Observations, NDArray[Any]]):
 
         Args:
             num_envs: number of calls.
-            scenario: as for :class:`rtclab.gym.CallEnv`, and so are ``vary`` to ``reward``. A function as
-                ``reward`` gets and returns a value for each call.
-            vary: fields that are drawn.
-            participant: whose sender is decided.
-            observation: what is seen.
-            action: what is decided.
-            reward: what is rewarded.
+            scenario, vary, participant, observation, action: as for :class:`rtclab.gym.CallEnv`.
+            reward: as there. A function gets and returns a value for each call.
             autoreset_mode: when a call that is over begins anew: ``NEXT_STEP``, ``SAME_STEP`` or
                 ``DISABLED``.
             threads: threads that step the calls; None for one on each core.

@@ -38,14 +38,16 @@ def read_captures(
 ) -> Imported:
     """The trace of one capture, or of two captures of the same call.
 
+    Of one capture it is everything that passed one point, in all protocols. A packet's ``sent_ns`` is when it
+    was seen. In ``flow_seconds``, packets that were seen count as delivered, and gaps in sequence numbers
+    count as dropped packets in the second in which the gap was noticed. There are no delays. An end whose
+    addresses change has one name, and ``events`` says when they did.
+
     Args:
         sender: the capture nearer to the sender, or the only one.
         receiver: the capture nearer to the receiver.
-        names: names by address, or by address and port; or two names, of the sender and of the receiver of
-            the first RTP packet. With two captures, that is the first packet from the first capture to the
-            second. Other participants are named after addresses and ports.
-        sdp: text of session descriptions, for the codecs.
-        corrected: subtract the estimated difference of the clocks of two captures.
+        names, sdp, corrected: as in :func:`rtclab.import_files`. Participants without a name are named after
+            addresses and ports.
 
     Raises:
         BadInput: a capture cannot be read.
@@ -53,22 +55,14 @@ def read_captures(
     """
     if receiver is not None:
         return from_two(sender, receiver, names, sdp, corrected=corrected)
-    return from_one(sender, names, sdp)
-
-
-def from_one(capture: Path, names: Names, sdp: str | None) -> Imported:
-    """Everything that passed one point, in all protocols.
-
-    A packet's ``sent_ns`` is when it was seen. In ``flow_seconds``, packets that were seen count as
-    delivered, and gaps in sequence numbers count as dropped packets in the second in which the gap was
-    noticed. There are no delays. An end whose addresses change has one name, and ``events`` says when they
-    did.
-    """
-    captured = monitoring.monitor(capture, sdp=sdp, packets=True, seconds=True)
-    if _passes_twice(captured["flows"]):
-        return from_two(capture, None, names, sdp, corrected=False)
+    captured = monitoring.monitor(sender, sdp=sdp, packets=True, seconds=True)
+    flows_seen = captured["flows"]
+    ways = flows_seen.group_by("source", "destination", "transport").agg(pl.col("direction").n_unique())
+    # Packets both entering and leaving, as in the emulator's capture.
+    if not flows_seen["direction"].null_count() and (ways["direction"] > 1).any():
+        return from_two(sender, None, names, sdp, corrected=False)
     seen = with_first_addresses(captured)
-    begin_ns = _smallest(seen["packets"]["at_ns"], capture, seen["notes"])
+    begin_ns = _smallest(seen["packets"]["at_ns"], sender, seen["notes"])
     of_rtp = seen["packets"].filter(pl.col("protocol") == "rtp")
     named_after = seen["packets"] if of_rtp.is_empty() else of_rtp
     by_address = _also_first(_by_address(names, named_after), first_addresses(captured))
@@ -91,7 +85,7 @@ def from_one(capture: Path, names: Names, sdp: str | None) -> Imported:
     addressed = captured["packets"].with_columns(pl.col("at_ns") - begin_ns, flow=packets["flow"])
     events = changes(addressed.filter(pl.col("protocol") == "rtp"))
     notes = (*seen["notes"].to_dicts(), *changes_in_words(events))
-    about = CaptureInfo(files=(str(capture),), begin_ns=begin_ns, notes=notes)
+    about = CaptureInfo(files=(str(sender),), begin_ns=begin_ns, notes=notes)
     tables = {"packets": packets, "flow_seconds": seconds, "events": events}
     return _imported(tables, flows, duration_ns, about)
 
@@ -162,12 +156,6 @@ def from_two(
 def _marked(codepoint: str) -> pl.Expr:
     """Whether a packet that was sent ECN-capable arrived with a mark, by the codepoint of its arrival."""
     return (pl.col(codepoint) == "ce") & (pl.col("ecn") != "not-ect")
-
-
-def _passes_twice(flows: pl.DataFrame) -> bool:
-    """Whether the capture has packets both entering and leaving, as the emulator's does."""
-    ways = flows.group_by("source", "destination", "transport").agg(pl.col("direction").n_unique())
-    return not flows["direction"].null_count() and bool((ways["direction"] > 1).any())
 
 
 def _on_clock_a(packets: pl.DataFrame, clock: Mapping[str, Any]) -> pl.DataFrame:

@@ -9,7 +9,7 @@ from pathlib import Path
 from rtclab.errors import BadInput
 from rtclab.importers.captures import read_captures
 from rtclab.importers.imported import Imported, Names, two_names
-from rtclab.importers.logs import open_logs
+from rtclab.importers.logs import open_log
 from rtclab.importers.logs.text import CAPTURES, GZIP
 
 HEAD_BYTES = 4096
@@ -27,9 +27,7 @@ def read_files(
     Args:
         files: the capture or log; or the capture near the sender and the capture near the receiver; or the
             two event logs.
-        names: names of the two ends, see :func:`rtclab.import_files`; for captures also names by address.
-        sdp: text of session descriptions, for captures.
-        corrected: subtract the estimated difference of the clocks of two captures.
+        names, sdp, corrected: as in :func:`rtclab.import_files`.
 
     Raises:
         BadInput: a file cannot be read or is of no known format, the files are of different kinds, or an
@@ -54,7 +52,7 @@ def read_files(
         raise BadInput(f"sdp: session descriptions are for captures, and {logs[0]} is a log")
     if corrected:
         raise BadInput(f"corrected: only clocks of two captures are corrected, and {logs[0]} is a log")
-    return open_logs(logs, None if names is None else two_names(names))
+    return open_log(*logs, names=None if names is None else two_names(names))
 
 
 def is_capture(file: Path) -> bool:

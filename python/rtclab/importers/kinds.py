@@ -119,17 +119,8 @@ _LEGACY = Kind(
     "expected reports as in W3C webrtc-stats (`outbound-rtp` and the like)",
 )
 _STATISTICS = (
-    "candidate-pair",
-    "codec",
-    "inbound-rtp",
-    "local-candidate",
-    "media-source",
-    "outbound-rtp",
-    "peer-connection",
-    "remote-candidate",
-    "remote-inbound-rtp",
-    "remote-outbound-rtp",
-    "track",
+    *("candidate-pair", "codec", "inbound-rtp", "local-candidate", "media-source", "outbound-rtp"),
+    *("peer-connection", "remote-candidate", "remote-inbound-rtp", "remote-outbound-rtp", "track"),
     "transport",
 )
 """Some types of reports of getStats."""

@@ -9,10 +9,10 @@ import polars as pl
 
 from rtclab.metrics.adapting import static_periods
 from rtclab.metrics.delay import queuing_histogram
-from rtclab.metrics.rate import route_capacity
+from rtclab.metrics.rate import path_changes, route_capacity
 from rtclab.metrics.registry import OF_MODEL, metric
-from rtclab.metrics.series import Array, flow_seconds, per_second
-from rtclab.trace import NS_PER_S, Trace, rows_by
+from rtclab.metrics.series import Array, flow_seconds, once, per_second
+from rtclab.trace import NS_PER_S, Trace
 
 BUDGETS_MS = (20, 100, 300)
 """Times that packets may wait in queues: behind queues for L4S, in a conversation, and of a shared screen.
@@ -69,11 +69,10 @@ def _within(trace: Trace, flow: str, budget_ms: int) -> float:
     waited_ms, packets = queuing_histogram(trace, flow)
     if not packets.size:
         return nan
-    return float(
-        100 * trace.cached_in_window(_usable, flow) * packets[waited_ms < budget_ms].sum() / packets.sum()
-    )
+    return float(100 * _usable(trace, flow) * packets[waited_ms < budget_ms].sum() / packets.sum())
 
 
+@once
 def _usable(trace: Trace, flow: str) -> float:
     """The share of the received bytes that arrived in seconds with at most ``MOST_LOST``; 1 without bytes."""
     names = ("delivered_bytes", "share", "dropped_packets", "sent_packets")
@@ -104,6 +103,7 @@ def recovery_time(trace: Trace, flow: str) -> float:
     return longest_recovery_s(trace, flow, *seconds_over_budget(trace, flow))
 
 
+@once
 def seconds_over_budget(trace: Trace, flow: str) -> tuple[Array, Array]:
     """The begin of each whole second of the flow in s, and 1 if it was over budget or else 0.
 
@@ -111,12 +111,8 @@ def seconds_over_budget(trace: Trace, flow: str) -> tuple[Array, Array]:
     route's paths, or if none arrived. In a window, these are the seconds that are all in it. There are none
     if the network is not known, as in captures.
     """
-    return trace.cached_in_window(_seconds_over_budget, flow)
-
-
-def _seconds_over_budget(trace: Trace, flow: str) -> tuple[Array, Array]:
     whole = trace.whole
-    delays_ms = whole.cached(_delays_ms)
+    delays_ms = whole.cached(path_changes, "one_way_delay_ms")
     middle_s = per_second(whole, flow, "delivered_bytes").at_s[1:-1]
     if trace.window is not None:
         begin_s, end_s = trace.window
@@ -136,15 +132,6 @@ def _seconds_over_budget(trace: Trace, flow: str) -> tuple[Array, Array]:
             planned_ms += delay_ms[np.maximum(index, 0)]
     over = np.isnan(taken_ms) | (taken_ms - planned_ms > BUDGET_MS)
     return begins_s, over.astype(np.float64)
-
-
-def _delays_ms(trace: Trace) -> dict[object, tuple[Array, Array]]:
-    """By path, the times of changes in ns, and the delay from then on in ms."""
-    rows = trace.table("paths").sort("at_ns", maintain_order=True)
-    return {
-        name: (of["at_ns"].to_numpy(), of["one_way_delay_ms"].to_numpy())
-        for name, of in rows_by(rows, "path").items()
-    }
 
 
 def longest_recovery_s(trace: Trace, flow: str, at_s: Array, over: Array) -> float:

@@ -177,6 +177,7 @@ def _queuing_delay(trace: Trace, flow: str, percent: float) -> float:
     return float(lower_ms[_bin_of(packets, percent)]) if packets.size else nan
 
 
+@once
 def queuing_histogram(trace: Trace, flow: str) -> tuple[Array, Array]:
     """How long the received packets waited in queues, in bins of 0.1 ms by delay.
 
@@ -184,11 +185,7 @@ def queuing_histogram(trace: Trace, flow: str) -> tuple[Array, Array]:
     window they come from the packets, and are empty if packets were not recorded.
     """
     if trace.window is None:
-        return trace.cached(_bins, flow, "queuing_histogram")
-    return trace.cached_in_window(_queued_in_window, flow)
-
-
-def _queued_in_window(trace: Trace, flow: str) -> tuple[Array, Array]:
+        return _histogram([trace], flow, "queuing_histogram")
     waited_ns = _in_window(trace, flow).queued_ns
     return _counted(waited_ns[waited_ns != NEVER])
 
@@ -202,7 +199,7 @@ def _counted(times_ns: IntegerArray) -> tuple[Array, Array]:
 def _delay_variation(trace: Trace, flow: str, percent: float) -> float:
     if trace.window is not None:
         return _delay_variation_in(trace, flow, percent)
-    lower_ms, packets = trace.cached(_bins, flow, "delay_histogram")
+    lower_ms, packets = trace.cached(_bins, flow)
     if not packets.size:
         return nan
     reached = np.cumsum(packets)
@@ -212,7 +209,7 @@ def _delay_variation(trace: Trace, flow: str, percent: float) -> float:
 
 
 def _delay_variation_in(trace: Trace, flow: str, percent: float) -> float:
-    least_ms, _ = trace.cached(_bins, flow, "delay_histogram")
+    least_ms, _ = trace.cached(_bins, flow)
     all_ns, delays_ns = _delays_ns(_arrived(trace, flow)), _delays_ns(_in_window(trace, flow))
     base_ns = round(least_ms[0] * NS_PER_MS) if least_ms.size else all_ns.min(initial=np.iinfo(np.int64).max)
     # A copy of a live server whose original was not found has only a part of its delay.
@@ -272,8 +269,8 @@ def cdf_of_bins(lower_ms: Array, packets: Array) -> tuple[Array, Array]:
     return delay_ms, share
 
 
-def _bins(trace: Trace, flow: str, name: str) -> tuple[Array, Array]:
-    return _histogram([trace], flow, name)
+def _bins(trace: Trace, flow: str) -> tuple[Array, Array]:
+    return _histogram([trace], flow, "delay_histogram")
 
 
 def _histogram(traces: Sequence[Trace], flow: str, name: str) -> tuple[Array, Array]:

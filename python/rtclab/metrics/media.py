@@ -7,7 +7,7 @@ from math import isnan, nan
 import numpy as np
 import polars as pl
 
-from rtclab.metrics.promises import NO_SPANS, inside_ns, overlapping_joined, promised, union
+from rtclab.metrics.promises import NO_SPANS, inside_ns, promised, union
 from rtclab.metrics.registry import EXACT, OF_REPORTS, UNKNOWN, bounded, metric, sources
 from rtclab.metrics.series import (
     NO_SAMPLES,
@@ -314,9 +314,9 @@ def frozen_spans(trace: Trace, flow: str) -> IntegerArray | None:
     decoded = increase(counter(trace, "inbound_rtp", flow, "framesDecoded"))
     if flow not in trace.cached(_shown) and decoded > 0:
         still, counted = _still_between_reports(trace, flow, video), _counted(trace, flow)
-        return overlapping_joined(np.concatenate([still, NO_SPANS if counted is None else counted]))
+        return union(np.concatenate([still, NO_SPANS if counted is None else counted]), touching=False)
     still = np.concatenate([_without_picture(trace, flow, span) for span in video])
-    return overlapping_joined(np.concatenate([still, trace.cached(_freezes, flow)]))
+    return union(np.concatenate([still, trace.cached(_freezes, flow)]), touching=False)
 
 
 def _without_picture(trace: Trace, flow: str, span: IntegerArray) -> IntegerArray:

@@ -112,22 +112,13 @@ def _growing(trace: Trace, table: str, column: str, kind: str) -> dict[str, Inte
     return found
 
 
-def union(spans: IntegerArray) -> IntegerArray:
-    """The times that are in any of the spans, in order; spans that touch or overlap are one."""
-    return _joined(spans, 1)
-
-
-def overlapping_joined(spans: IntegerArray) -> IntegerArray:
-    """The times that are in any of the spans, in order; spans that overlap are one, others are not."""
-    return _joined(spans, 0)
-
-
-def _joined(spans: IntegerArray, gap_ns: int) -> IntegerArray:
+def union(spans: IntegerArray, *, touching: bool = True) -> IntegerArray:
+    """The times that are in any of the spans, in order; those that overlap (or are ``touching``) are one."""
     if len(spans) < 2:
         return spans
     spans = spans[np.lexsort((spans[:, 1], spans[:, 0]))]
     latest = np.maximum.accumulate(spans[:, 1])
-    begins = np.append(True, spans[1:, 0] >= latest[:-1] + gap_ns)
+    begins = np.append(True, spans[1:, 0] >= latest[:-1] + touching)
     return np.column_stack([spans[begins, 0], latest[np.append(np.flatnonzero(begins)[1:] - 1, -1)]])
 
 

@@ -242,7 +242,7 @@ def capacity_of(trace: Trace, route: tuple[str, ...]) -> tuple[IntegerArray, Arr
 
 
 def _smallest_capacity(trace: Trace, route: tuple[str, ...]) -> tuple[IntegerArray, Array]:
-    known = trace.cached(_capacities)
+    known = trace.cached(path_changes, "capacity_bps")
     paths = [known[name] for name in route if name in known]
     moments = np.sort(np.concatenate([np.empty(0, np.int64), *(at_ns for at_ns, _ in paths)]))
     # Removes duplicates. The first np.unique of a program imports numpy.ma, which takes longer than a
@@ -255,12 +255,12 @@ def _smallest_capacity(trace: Trace, route: tuple[str, ...]) -> tuple[IntegerArr
     return changes, np.where(np.isinf(smallest), np.nan, smallest)
 
 
-def _capacities(trace: Trace) -> dict[object, tuple[IntegerArray, Array]]:
-    """By path, the times of changes in ns, and the capacity from then on in bit/s, infinite if unlimited."""
+def path_changes(trace: Trace, column: str) -> dict[object, tuple[IntegerArray, Array]]:
+    """By path, the times of changes in ns, and a column of ``paths`` from then on, infinite if unlimited."""
     rows = trace.table("paths").sort("at_ns", maintain_order=True)
-    rows = rows.with_columns(pl.col("capacity_bps").cast(pl.Float64).fill_null(np.inf))
+    rows = rows.with_columns(pl.col(column).cast(pl.Float64).fill_null(np.inf))
     return {
-        name: (path["at_ns"].to_numpy(), path["capacity_bps"].to_numpy())
+        name: (path["at_ns"].to_numpy(), path[column].to_numpy())
         for name, path in rows_by(rows, "path").items()
     }
 

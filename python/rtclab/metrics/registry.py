@@ -87,12 +87,8 @@ OF_FLOWS = sources(EXACT, EXACT, EXACT, EXACT, EXACT)
 OF_BROWSERS = sources(UNKNOWN, EXACT, UNKNOWN, UNKNOWN, UNKNOWN)
 """Quantities of processes, which only live calls have."""
 
-ACRONYMS = {
+ACRONYMS = {"nacks": "NACKs"} | {
     name: name.upper() for name in ("rtt", "cpu", "ice", "dtls", "tcp", "fec", "ce", "aqm", "w3c")
-} | {
-    "nacks": "NACKs",
-    "p50": "p50",
-    "p95": "p95",
 }
 
 
@@ -195,18 +191,8 @@ class Metric:
 METRICS: dict[str, Metric] = {}
 
 ESSENTIAL = (
-    "receiving_rate",
-    "utilisation",
-    "rtt",
-    "queuing_delay_p95",
-    "packet_loss",
-    "frame_rate",
-    "frame_height",
-    "freeze_count",
-    "freeze_duration",
-    "setup_time",
-    "tcp_throughput",
-    "call_failures",
+    *("receiving_rate", "utilisation", "rtt", "queuing_delay_p95", "packet_loss", "frame_rate"),
+    *("frame_height", "freeze_count", "freeze_duration", "setup_time", "tcp_throughput", "call_failures"),
 )
 """The metrics to look at first, in the order in which they are shown."""
 

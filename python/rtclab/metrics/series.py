@@ -6,10 +6,11 @@ says. Neither the time before set-up nor the time after a participant has left c
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from dataclasses import dataclass
 from functools import wraps
 from math import isnan, nan, sqrt
+from typing import Any, TypeVar, cast
 
 import numpy as np
 import polars as pl
@@ -72,25 +73,23 @@ class Samples:
         return sqrt(spread / (total - float((self.lasts_s**2).sum()) / total))
 
 
-SamplesOf = Callable[[Trace, str], Samples]
-"""The samples of a flow in the window of the trace."""
-
+Function = TypeVar("Function", bound=Callable[..., Any])
 
 NO_SAMPLES = Samples(np.empty(0), np.empty(0))
 NO_SECONDS = pl.DataFrame(schema={**SCHEMAS["flow_seconds"], "end_ns": pl.Int64(), "share": pl.Float64()})
 
 
-def once(make: Callable[[Trace, str], Samples]) -> SamplesOf:
-    """Makes a function compute the samples of a flow only once for each window of a trace.
+def once(make: Function) -> Function:
+    """Makes a function compute its result only once for each window of a trace and further arguments.
 
     The value of a metric and the deviation of its samples come from the same samples.
     """
 
     @wraps(make)
-    def cached(trace: Trace, flow: str) -> Samples:
-        return trace.cached_in_window(make, flow)
+    def cached(trace: Trace, *arguments: Hashable) -> Any:
+        return trace.cached_in_window(make, *arguments)
 
-    return cached
+    return cast(Function, cached)
 
 
 def window_ns(trace: Trace) -> tuple[int, int]:
@@ -133,24 +132,21 @@ def overlap_ns(at_ns: IntegerArray, span: tuple[int, int]) -> IntegerArray:
 
 def flow_seconds(trace: Trace, flow: str) -> pl.DataFrame:
     """The rows of one flow in :func:`active_seconds`."""
-    rows = trace.cached_in_window(_seconds_of_flows).get(flow)
-    return NO_SECONDS if rows is None else rows
+    return _seconds_of_flows(trace).get(flow, NO_SECONDS)
 
 
+@once
 def _seconds_of_flows(trace: Trace) -> dict[object, pl.DataFrame]:
     return rows_by(active_seconds(trace), "flow")
 
 
+@once
 def active_seconds(trace: Trace) -> pl.DataFrame:
     """The rows of ``flow_seconds`` in which the flow was active, by flow and time.
 
     The added column ``share`` is the share of the row's active time that lies in the window. Counts are
     assumed to be spread evenly over the active time. The added column ``end_ns`` is the end of the flow.
     """
-    return trace.cached_in_window(_active_seconds)
-
-
-def _active_seconds(trace: Trace) -> pl.DataFrame:
     flows = trace.manifest.flows
     spans = pl.DataFrame(
         {
@@ -189,6 +185,7 @@ def _seconds(trace: Trace) -> dict[object, pl.DataFrame]:
     return rows_by(trace.table("flow_seconds").sort("flow", "at_ns", maintain_order=True), "flow")
 
 
+@once
 def per_second(trace: Trace, flow: str, column: str) -> Samples:
     """A column of ``flow_seconds`` as a rate, at the middle of every second in which the flow was active.
 
@@ -196,10 +193,6 @@ def per_second(trace: Trace, flow: str, column: str) -> Samples:
     the first and last second. ``lasts_s`` is the part of that time in the window. A second without a row has
     the rate 0.
     """
-    return trace.cached_in_window(_per_second, flow, column)
-
-
-def _per_second(trace: Trace, flow: str, column: str) -> Samples:
     rows = trace.cached(_seconds).get(flow)
     if rows is None:
         return NO_SAMPLES

@@ -19,6 +19,7 @@ from rtclab.metrics.series import (
     SECOND_NS,
     Samples,
     from_begin,
+    once,
     rates_of,
     samples_by,
     samples_in_window,
@@ -39,12 +40,12 @@ _COUNTERS = {
 
 def stats_sent_kbps(trace: Trace, flow: str) -> Samples:
     """RTP headers and payload sent between consecutive reports, in kbit/s."""
-    return trace.cached_in_window(_bytes_per_second, flow, "outbound_rtp", None).scaled(KBIT_PER_BYTE)
+    return _bytes_per_second(trace, flow, "outbound_rtp", None).scaled(KBIT_PER_BYTE)
 
 
 def stats_received_kbps(trace: Trace, flow: str, kind: str | None = None) -> Samples:
     """RTP headers and payload received between consecutive reports, in kbit/s; of one kind, if given."""
-    return trace.cached_in_window(_bytes_per_second, flow, "inbound_rtp", kind).scaled(KBIT_PER_BYTE)
+    return _bytes_per_second(trace, flow, "inbound_rtp", kind).scaled(KBIT_PER_BYTE)
 
 
 def wire_received_kbps(trace: Trace, flow: str, kind: str | None = None) -> Samples:
@@ -71,7 +72,7 @@ def stats_sending_rate(trace: Trace, flow: str) -> float:
     The time is from the flow's first packet to the last report. Unlike sending_rate, it does not count IP,
     UDP and SRTP headers, RTCP, STUN and DTLS, and some retransmissions and padding.
     """
-    return trace.cached_in_window(_bytes_per_second, flow, "outbound_rtp", None).mean() * KBIT_PER_BYTE
+    return _bytes_per_second(trace, flow, "outbound_rtp", None).mean() * KBIT_PER_BYTE
 
 
 @metric(
@@ -87,9 +88,10 @@ def stats_receiving_rate(trace: Trace, flow: str) -> float:
     The time is from the flow's first packet to the last report. Unlike receiving_rate, it does not count IP,
     UDP and SRTP headers, RTCP, STUN and DTLS, and some retransmissions and padding.
     """
-    return trace.cached_in_window(_bytes_per_second, flow, "inbound_rtp", None).mean() * KBIT_PER_BYTE
+    return _bytes_per_second(trace, flow, "inbound_rtp", None).mean() * KBIT_PER_BYTE
 
 
+@once
 def _bytes_per_second(trace: Trace, flow: str, table: str, kind: str | None) -> Samples:
     counted = from_begin(trace, flow, stats_bytes(trace, table, flow, kind))
     return slopes(counted, trace.window)

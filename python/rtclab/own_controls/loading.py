@@ -7,7 +7,7 @@ import inspect
 import random
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import count
 from pathlib import Path
 from types import FunctionType, ModuleType, SimpleNamespace
@@ -23,6 +23,8 @@ from rtclab.scenario.own_control import OwnControl, files_of
 
 Factory = tuple[str, str, Callable[[Bounds], Any]]
 """A control for the native side: its name there, its stack profile, and what makes an instance."""
+Loaded = tuple[Callable[[Bounds], Any], str]
+"""What makes instances of a control from bounds, and their stack profile."""
 SENDER_STACK, RECEIVER_STACK = "chrome-156", "chrome-156-remb"
 MODULE = "rtclab_own_control"
 """Name of the module that a file becomes. Each run has its own, so that none sees another's globals."""
@@ -41,7 +43,7 @@ def factories(controls: Sequence[OwnControl], seed: int) -> list[Factory]:
     randomness.redirect()
     random.seed(seed)
     np.random.seed(seed % 2**32)  # for libraries that have kept a function of the global generator
-    made: dict[str, _Loaded] = {}
+    made: dict[str, Loaded] = {}
     for control in controls:
         alone = replace(control, owner="")
         if alone.key not in made:
@@ -50,21 +52,13 @@ def factories(controls: Sequence[OwnControl], seed: int) -> list[Factory]:
     return [_factory(control, made[replace(control, owner="").key], seed) for control in controls]
 
 
-@dataclass(frozen=True)
-class _Loaded:
-    """What makes instances of a control from bounds, and their stack profile."""
-
-    create: Callable[[Bounds], Any]
-    stack: str
-
-
-def _factory(control: OwnControl, made: _Loaded, seed: int) -> Factory:
-    numbers = count()
+def _factory(control: OwnControl, made: Loaded, seed: int) -> Factory:
+    (make, stack), numbers = made, count()
 
     def create(bounds: Bounds) -> Any:
         stream = randomness.Stream(seed, control.owner, next(numbers))
         with stream.used():
-            instance = made.create(bounds)
+            instance = make(bounds)
         known = {name: getattr(instance, name, None) for name in (*METHODS, "interval")}
         return SimpleNamespace(
             **{
@@ -74,10 +68,10 @@ def _factory(control: OwnControl, made: _Loaded, seed: int) -> Factory:
             }
         )
 
-    return control.key, made.stack, create
+    return control.key, stack, create
 
 
-def _loaded(control: OwnControl) -> _Loaded:
+def _loaded(control: OwnControl) -> Loaded:
     """Loads a control, and checks its methods. A function is called once for that."""
     if control.kind == "onnx":
         digests = tuple(map(digest_of, model_files(control)))
@@ -97,7 +91,7 @@ def _loaded(control: OwnControl) -> _Loaded:
     receives = _check(control, about)
     _declare(control, getattr(about, "reads", ()))
     stack = getattr(about, "stack", RECEIVER_STACK if receives else SENDER_STACK)
-    return _Loaded(create, str(stack))
+    return create, str(stack)
 
 
 def _check(control: OwnControl, about: Any) -> bool:

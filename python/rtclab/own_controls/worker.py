@@ -37,13 +37,7 @@ PRINTED = 4000
 STDERR = 2
 """File descriptor of what the caller reads if this process dies."""
 STARTING = (
-    "os.fork",
-    "os.forkpty",
-    "os.posix_spawn",
-    "os.exec",
-    "os.system",
-    "subprocess.Popen",
-    "pty.spawn",
+    *("os.fork", "os.forkpty", "os.posix_spawn", "os.exec", "os.system", "subprocess.Popen", "pty.spawn"),
 )
 """Audit events of processes that begin."""
 

@@ -11,7 +11,7 @@ import polars as pl
 
 from rtclab.errors import BadInput
 from rtclab.importers.logs.control import control_values
-from rtclab.importers.logs.event_log import EventLog, read_event_log
+from rtclab.importers.logs.event_log import read_event_log
 from rtclab.importers.logs.text import read_log
 from rtclab.native_tables import table_in_seconds
 from rtclab.replays.agreement import AGREE, Agreement, agreement, first_divergence
@@ -164,6 +164,8 @@ def replay_event_log(path: Path, choice: ControlChoice, bounds: RateBounds) -> L
     if browser.filter(pl.col("name") == "target_bps").is_empty():
         raise BadInput(f"{path}: the log has no target of the browser", hint="the call was too short")
     own = {name: table_in_seconds(columns) for name, columns in tables.items()}
+    heard = "outgoing_rtp", "transport_feedback", "congestion_feedback"
+    ends = [read.tables[name]["at_ms"].max() for name in heard]
     return LogReplay(
         log=path,
         choice=choice,
@@ -173,16 +175,9 @@ def replay_event_log(path: Path, choice: ControlChoice, bounds: RateBounds) -> L
         probes=own["probes"],
         rembs=own.get("remb"),
         browser=browser,
-        end_s=(_last_ms(read) - begin_ms) / MS_PER_S,
+        end_s=(max(int(str(at_ms)) for at_ms in ends if at_ms is not None) - begin_ms) / MS_PER_S,
         notes=read.notes,
     )
-
-
-def _last_ms(log: EventLog) -> int:
-    """Time of the last packet or feedback in the log."""
-    heard = "outgoing_rtp", "transport_feedback", "congestion_feedback"
-    known = [log.tables[name]["at_ms"].max() for name in heard]
-    return max(int(str(at_ms)) for at_ms in known if at_ms is not None)
 
 
 def _last(rows: pl.DataFrame, at_s: float) -> dict[str, float]:

@@ -48,14 +48,7 @@ class Machine(_Entry):
 
 
 class FlowInfo(_Entry):
-    """One direction between two participants, and the time during which it was active.
-
-    ``route`` names the paths that it crosses, in order. ``call`` is the index of its call, None for cross
-    traffic and for captures. ``begin_ns`` is when its first packet was sent, or when its connection began if
-    no packet was sent. ``end_ns`` is when its connection ended. For a flow of acknowledgements,
-    ``acknowledges`` names the flow of the data; it is None for all others. ``promised`` has the times in
-    which the sender should be seen or heard at the receiver, by kind of media; None if that is not known.
-    """
+    """One direction between two participants, and the time during which it was active."""
 
     sender: str
     """Node that sends."""
@@ -161,12 +154,7 @@ def in_words(notes: Iterable[Mapping[str, Any]]) -> tuple[str, ...]:
 
 
 class CaptureInfo(_Entry):
-    """The captures from which a trace was made.
-
-    ``begin_ns`` is the trace's time zero on the first capture's clock, in ns since 1970. ``notes`` and
-    ``clock`` are rows of the monitor's tables with these names (docs/monitor.md). ``corrected`` says whether
-    the difference of the clocks was subtracted.
-    """
+    """The captures from which a trace was made."""
 
     files: tuple[str, ...]
     """Names of the captures."""
@@ -191,19 +179,9 @@ class CaptureInfo(_Entry):
 
 
 class TraceManifest(_Entry):
-    """The content of ``manifest.json``, which describes one repeat.
+    """The content of ``manifest.json``, which describes one repeat."""
 
-    ``backend`` is ``sim``, ``live``, or ``capture`` for a trace made from captures, which has neither seed
-    nor scenario. ``scenario`` is the scenario as it ran, for readers and for running it again; metrics use
-    only the other fields. ``connections`` is the number of pairs of nodes that should have connected.
-    """
-
-    model_config = ConfigDict(
-        extra="forbid",
-        frozen=True,
-        validate_by_name=True,
-        validate_by_alias=True,
-    )
+    model_config = ConfigDict(extra="forbid", frozen=True, validate_by_name=True, validate_by_alias=True)
     schema_number: Literal[8] = Field(SCHEMA, alias="schema")
     """Number of the contract."""
     backend: str
@@ -304,14 +282,11 @@ def _check_schema(path: Path, value: dict[str, Any]) -> None:
     number = value.get("schema", 1 if value.keys() & {"scenario", "flows"} else SCHEMA)
     if not isinstance(number, int) or number == SCHEMA:
         return
-    if number < SCHEMA:
-        raise OtherSchema(
-            f"{path}: written by an older rtclab, with schema {number}; this one reads schema {SCHEMA}",
-            hint="run the scenario again",
-        )
+    older = number < SCHEMA
     raise OtherSchema(
-        f"{path}: written by a newer rtclab, with schema {number}; this one reads schema {SCHEMA}",
-        hint="update rtclab",
+        f"{path}: written by {'an older' if older else 'a newer'} rtclab, with schema {number}; this one "
+        f"reads schema {SCHEMA}",
+        hint="run the scenario again" if older else "update rtclab",
     )
 
 

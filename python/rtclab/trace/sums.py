@@ -93,14 +93,12 @@ def flow_seconds_table(
 
 def _with_queues(packets: pl.DataFrame) -> pl.DataFrame:
     """The packets with the columns that ``OF_QUEUES`` counts, as far as it is known."""
-    found = []
-    if "ecn" in packets.columns:
-        found.append((pl.col("ecn") != "not-ect").alias("capable"))
-    if "drop_cause" in packets.columns:
-        found.append((pl.col("drop_cause") == "aqm").alias("by_discipline"))
-    if "mark_path" in packets.columns:
-        found.append(pl.col("mark_path").is_not_null().alias("marked"))
-    return packets.with_columns(found)
+    counted = {
+        "ecn": (pl.col("ecn") != "not-ect").alias("capable"),
+        "drop_cause": (pl.col("drop_cause") == "aqm").alias("by_discipline"),
+        "mark_path": pl.col("mark_path").is_not_null().alias("marked"),
+    }
+    return packets.with_columns(of for column, of in counted.items() if column in packets.columns)
 
 
 def without_fec(packets: pl.DataFrame) -> set[str]:

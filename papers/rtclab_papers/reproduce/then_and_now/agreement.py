@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from math import isnan
 from statistics import median
 
@@ -53,14 +53,14 @@ def _far(pairs: list[MeasurePair], numbers: CampaignNumbers) -> str:
     far = sorted((pair for pair in pairs if abs(pair.error) > FAR), key=lambda pair: -abs(pair.error))
     if not far:
         return "No error is above 30 %."
-    causes = {(cause.scenario, cause.measure): cause.text for cause in numbers.plan.conditions.causes}
+    causes = numbers.plan.conditions.causes
     rows = []
     for pair in far:
         unit = MEASURES[pair.measure].label.rpartition("(")[2].rstrip(")")
         values = (f"{number(pair.simulated)} {unit}", f"{number(pair.live)} {unit}")
         delays = (2 * numbers.of_repeats(ONE_WAY_DELAY, pair.scenario, one) for one in (SIM, LIVE))
         network = f"{' and '.join(map(number, delays))} ms"
-        cause = causes.get((pair.scenario, pair.measure), "not known")
+        cause = causes.get(pair.measure, {}).get(pair.scenario, "not known")
         what = (f"`{pair.scenario}`", NAMES[pair.measure])
         rows.append([*what, *values, _percent(pair.error), network, cause])
     heads = ["above 30 %", "quantity", "simulated", "live", "error", "twice the one-way delay", "cause"]
@@ -72,36 +72,20 @@ def _shares(numbers: CampaignNumbers) -> Iterator[str]:
     today = {name: one.scenario for name, one in numbers.plan.today.items()}
     several = [name for name, one in today.items() if len(one.calls) > 1]
     with_tcp = [name for name, one in today.items() if one.traffic]
-    within = f"Differences within {FAIRNESS_BOUND:g}"
-    yield from _differences(numbers, "Jain's index", FAIRNESS, several, within, lambda _: FAIRNESS_BOUND)
-    within = f"Differences within {100 * SHARE_BOUND:g} % of the live share"
-    yield from _differences(
-        numbers, "TCP's share (%)", TCP_SHARE, with_tcp, within, lambda live: SHARE_BOUND * live
-    )
-
-
-def _differences(
-    numbers: CampaignNumbers,
-    title: str,
-    metric: str,
-    names: list[str],
-    within: str,
-    bound: Callable[[float], float],
-) -> Iterator[str]:
-    """A table of a metric, simulated and live, and how many differences are within a bound."""
-    known: list[tuple[str, float, float]] = []
-    for name in names:
-        simulated, live = (numbers.of_repeats(metric, name, one) for one in (SIM, LIVE))
-        if not isnan(simulated + live):
-            known.append((name, simulated, live))
-    if known:
-        rows = [
-            [f"`{name}`", *map(number, (simulated, live, simulated - live))]
-            for name, simulated, live in known
-        ]
-        yield table([title, "simulated", "live", "difference"], rows)
-        close = sum(abs(simulated - live) <= bound(live) for _, simulated, live in known)
-        yield f"{within}: {close} of {len(known)}."
+    within_share = f"{100 * SHARE_BOUND:g} % of the live share"
+    for title, metric, names, within, bound, is_share in (
+        ("Jain's index", FAIRNESS, several, f"{FAIRNESS_BOUND:g}", FAIRNESS_BOUND, False),
+        ("TCP's share (%)", TCP_SHARE, with_tcp, within_share, SHARE_BOUND, True),
+    ):
+        rows, close = [], 0
+        for name in names:
+            simulated, live = (numbers.of_repeats(metric, name, one) for one in (SIM, LIVE))
+            if not isnan(simulated + live):
+                rows.append([f"`{name}`", *map(number, (simulated, live, simulated - live))])
+                close += abs(simulated - live) <= bound * (live if is_share else 1)
+        if rows:
+            yield table([title, "simulated", "live", "difference"], rows)
+            yield f"Differences within {within}: {close} of {len(rows)}."
 
 
 def _percent(ratio: float) -> str:

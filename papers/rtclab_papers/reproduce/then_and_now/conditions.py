@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from math import isnan, nan
@@ -64,17 +64,6 @@ class TableChoice(Table):
     """Whether conditions are rows and quantities are columns, each simulated as it is, and live."""
 
 
-class Cause(Table):
-    """Why simulated and live calls differ much in a condition, shown by an experiment."""
-
-    scenario: str
-    """The condition."""
-    measure: str
-    """The measure that differs, as in ``COMPARED``."""
-    text: str
-    """The cause, with the figures of the experiment."""
-
-
 class Conditions(Table):
     """The content of ``conditions.toml``."""
 
@@ -96,8 +85,8 @@ class Conditions(Table):
     """The tables of the page."""
     series: dict[str, tuple[str, ...]] = {}
     """By paper, the numbers of figures over time to draw for the past and for 2026."""
-    causes: tuple[Cause, ...] = ()
-    """Causes of large differences between simulated and live calls."""
+    causes: dict[str, dict[str, str]] = {}
+    """Why simulated and live calls differ much, as an experiment has shown: by measure and scenario."""
 
 
 @dataclass(frozen=True)
@@ -215,7 +204,9 @@ def read_plan(papers: Iterable[str], file: Path = FILE) -> Plan:
     data = tomllib.loads(file.read_text(encoding="utf-8"))
     wanted = set(papers)
     tables = [
-        _chosen(table, f"{file.name}: table {index}") for index, table in enumerate(data["tables"], start=1)
+        _chosen({"paper": name} | table, f"{file.name}: table {index} of {name}")
+        for name, of_paper in data["tables"].items()
+        for index, table in enumerate(of_paper, start=1)
     ]
     conditions = Conditions.read(data | {"tables": tables}, file.name)
     sections = [_section(table, conditions, file.name) for table in tables]
@@ -227,11 +218,21 @@ def read_plan(papers: Iterable[str], file: Path = FILE) -> Plan:
 
 
 def _chosen(data: dict[str, Any], place: str) -> TableChoice:
-    values = [
-        StatedNumber.read(value, f"{place}: value {index}")
-        for index, value in enumerate(data.get("values", ()), 1)
-    ]
+    stated = [*data.get("values", ()), *_grid(data.pop("conditions", ()), data.pop("columns", {}))]
+    values = [StatedNumber.read(value, f"{place}: value {index}") for index, value in enumerate(stated, 1)]
     return TableChoice.read(data | {"values": values}, place)
+
+
+def _grid(conditions: Iterable[dict[str, Any]], columns: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+    """A number for each condition and column.
+
+    Where a condition differs from a column, it has the other keys under the column's name, or false.
+    """
+    for condition in conditions:
+        shared = {key: value for key, value in condition.items() if key not in columns}
+        for column, keys in columns.items():
+            if (own := condition.get(column, {})) is not False:
+                yield shared | {"column": column} | keys | own
 
 
 def _section(table: TableChoice, conditions: Conditions, origin: str) -> Section:

@@ -224,14 +224,13 @@ def means(calls: Sequence[Samples], length_s: float) -> Array:
 def write(file: Path, curves: Iterable[Curve]) -> None:
     """Writes curves instead of what is in a file, with four digits."""
     rows = [
-        (
-            *(curve.figure, curve.campaign, curve.scenario, curve.flow, curve.metric, curve.digest),
-            *(curve.length_s, curve.repeats),
-            " ".join("-" if np.isnan(value) else f"{value:.4g}" for value in curve.values),
-        )
-        for curve in curves
+        (*curve.key, curve.digest, curve.length_s, curve.repeats, _text(curve.values)) for curve in curves
     ]
     write_table(file, rows, SCHEMA)
+
+
+def _text(values: Array) -> str:
+    return " ".join("-" if np.isnan(value) else f"{value:.4g}" for value in values)
 
 
 def _numbers(text: str) -> Array:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from pathlib import Path
 
 from rtclab.errors import BadInput
@@ -14,33 +13,23 @@ from rtclab.importers.logs.event_trace import Names, trace_of
 from rtclab.importers.logs.rtcstats import MAGIC, read_rtcstats
 from rtclab.importers.logs.text import LogBytes, read_log
 
-__all__ = ["open_log", "open_logs"]
+__all__ = ["open_log"]
 
 
-def open_logs(paths: Sequence[Path], names: Names | None = None) -> Imported:
-    """Reads one log of any known format, or the event logs of both ends of one connection.
+def open_log(*paths: Path, names: Names | None = None) -> Imported:
+    """Reads a log, whose format is recognised by its content, or the event logs of both ends of a connection.
 
     Args:
-        paths: the log, or the two logs.
+        paths: the log, or the two event logs.
         names: for event logs, the participant that wrote the first log, and the other end.
 
     Raises:
-        BadInput: a file cannot be read, or is of no known format, or the logs are not of one connection.
+        BadInput: a file cannot be read, or is of no known format. The message names the file and the place.
+            If it is of another known kind, the message names the kind. Or the logs are not of one connection.
     """
-    if len(paths) == 1:
-        return open_log(paths[0], names)
-    if len(paths) != 2:
-        raise BadInput(f"{len(paths)} logs; expected one, or the event logs of both ends of a connection")
-    return trace_of([read_event_log(path) for path in paths], names)
-
-
-def open_log(path: Path, names: Names | None = None) -> Imported:
-    """Reads a log, whose format is recognised by its content.
-
-    Raises:
-        BadInput: the file cannot be read, or is of no known format. The message names the file and the place.
-            If it is of another known kind, the message names the kind.
-    """
+    if len(paths) > 1:
+        return trace_of([read_event_log(path) for path in paths], names)
+    (path,) = paths
     log = read_log(path)
     if log.content.startswith(FIRST_BYTES) and not _is_text(log):
         return trace_of([read_event_log(path, log)], names)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -18,13 +18,7 @@ from rtclab.importers.logs.getstats_rows import (
     imported,
     time_ns,
 )
-from rtclab.importers.logs.local_times import (
-    WHOLE_SECOND_MS,
-    DumpedCall,
-    LocalClock,
-    local_clock,
-    utc_ms,
-)
+from rtclab.importers.logs.local_times import WHOLE_SECOND_MS, DumpedCall, LocalClock, local_clock, utc_ms
 from rtclab.importers.logs.text import LogBytes, parsed, parsed_or_cut_off
 from rtclab.trace import WHOLE_SECOND
 
@@ -142,7 +136,8 @@ class _Connection:
             for update in (updates if isinstance(updates, list) else [])
             if isinstance(update, dict) and isinstance(update.get("type"), str)
         ]
-        self._span_ms = _span_of(self._stats.values())
+        spans = [span for series in self._stats.values() if (span := _span(series)) is not None]
+        self._span_ms = (min(span[0] for span in spans), max(span[1] for span in spans)) if spans else None
         self.legacy = sum("-goog" in name for name in self._stats)
         """Number of series in the format before 2020."""
         self._spread: set[str] = set()
@@ -182,12 +177,11 @@ class _Connection:
         else:
             at_ms = None if isinstance(clock, str) else clock.at_ms(local)
             self._clock = clock
-        return None if at_ms is None else self._within_its_second(at_ms), WHOLE_SECOND
-
-    def _within_its_second(self, at_ms: float) -> float:
-        """The first time of the statistics if it is in this second, so that time zero remains exact."""
-        begin_ms = at_ms if self._span_ms is None else self._span_ms[0]
-        return begin_ms if at_ms < begin_ms <= at_ms + WHOLE_SECOND_MS else at_ms
+        if at_ms is not None and self._span_ms is not None:
+            begin_ms = self._span_ms[0]
+            if at_ms < begin_ms <= at_ms + WHOLE_SECOND_MS:
+                at_ms = begin_ms  # so that time zero remains exact
+        return at_ms, WHOLE_SECOND
 
     def notes(self) -> Iterator[str]:
         """What was not read, or is not certain."""
@@ -365,12 +359,6 @@ def _span(series: Stats) -> Span | None:
     """First and last time of a series, in ms since 1970; None if it does not tell them."""
     begin, end = (utc_ms(str(series.get(name))) for name in ("startTime", "endTime"))
     return None if begin is None or end is None or end < begin else (begin, end)
-
-
-def _span_of(all_series: Iterable[Stats]) -> Span | None:
-    """First and last time of any of the series."""
-    spans = [span for series in all_series if (span := _span(series)) is not None]
-    return (min(span[0] for span in spans), max(span[1] for span in spans)) if spans else None
 
 
 def _local_text(update: Mapping[str, Any]) -> str | None:

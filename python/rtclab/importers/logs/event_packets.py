@@ -5,7 +5,6 @@ All times are ns on the monotonic clock of the machine that made the log.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import cast
 
 import polars as pl
@@ -36,30 +35,19 @@ EARLY_NS = 3_000_000
 """If both ends share a clock, a packet may seem to have arrived up to this long before it was sent."""
 
 
-@dataclass(frozen=True)
-class Overhead:
-    """Bytes of each packet outside RTP: IP, UDP and SRTP."""
-
-    log: EventLog
-
-    def bytes(self, at_ms: pl.Expr) -> pl.Expr:
-        """The overhead at a time, by the last route or selected candidate pair until then."""
-        known = self._known()
-        value: pl.Expr = pl.lit(known[0][1] if known else HEADERS["ipv4"] + UDP_BYTES + SRTP_BYTES)
-        for since_ms, overhead in known:
-            value = pl.when(at_ms >= since_ms).then(pl.lit(overhead)).otherwise(value)
-        return value.cast(pl.Int64)
-
-    def _known(self) -> list[tuple[int, int]]:
-        tables = self.log.tables
-        pairs = tables["candidate_pair_config"].filter(pl.col("change") == "selected")
-        selected = [
-            (at_ms, HEADERS.get(family or "", HEADERS["ipv4"]) + UDP_BYTES + SRTP_BYTES)
-            for at_ms, family in pairs.select("at_ms", "remote_family").iter_rows()
-        ]
-        routes = tables["route_change"].filter(pl.col("overhead_bytes") > 0)
-        changed = routes.select("at_ms", "overhead_bytes").rows()
-        return sorted([*selected, *changed])
+def _overhead_bytes(log: EventLog) -> pl.Expr:
+    """Bytes of each packet outside RTP (IP, UDP, SRTP), by the last route or selected candidate pair."""
+    pairs = log.tables["candidate_pair_config"].filter(pl.col("change") == "selected")
+    selected = [
+        (at_ms, HEADERS.get(family or "", HEADERS["ipv4"]) + UDP_BYTES + SRTP_BYTES)
+        for at_ms, family in pairs.select("at_ms", "remote_family").iter_rows()
+    ]
+    routes = log.tables["route_change"].filter(pl.col("overhead_bytes") > 0)
+    known = sorted([*selected, *routes.select("at_ms", "overhead_bytes").rows()])
+    value: pl.Expr = pl.lit(known[0][1] if known else HEADERS["ipv4"] + UDP_BYTES + SRTP_BYTES)
+    for since_ms, overhead in known:
+        value = pl.when(pl.col("at_ms") >= since_ms).then(pl.lit(overhead)).otherwise(value)
+    return value.cast(pl.Int64)
 
 
 def sent_packets(log: EventLog) -> pl.DataFrame:
@@ -118,7 +106,7 @@ def _described(log: EventLog, rtp: pl.DataFrame, kinds: pl.DataFrame) -> pl.Data
             logged_ns=logged_ns,
             sent_ns=sent_ns.fill_null(logged_ns),
             size_bytes=pl.sum_horizontal("payload_bytes", "header_bytes", "padding_bytes")
-            + Overhead(log).bytes(pl.col("at_ms")),
+            + _overhead_bytes(log),
             kind=pl.when(media).then(pl.col("kind").fill_null("video")).otherwise(pl.lit("padding")),
             marker=pl.col("marker").cast(pl.Boolean),
         )

@@ -12,9 +12,9 @@ import polars as pl
 from rtclab.errors import BadInput
 from rtclab.importers.imported import Imported, check_span, with_gaps
 from rtclab.importers.logs import event_packets
-from rtclab.importers.logs.control import control_values
 from rtclab.importers.logs.event_log import EventLog
 from rtclab.importers.logs.getstats_rows import PAGE, REMOTE
+from rtclab.importers.logs.live import rows_of
 from rtclab.trace import (
     NS_PER_MS,
     NS_PER_S,
@@ -29,6 +29,11 @@ from rtclab.trace import (
 )
 
 _OUR_NAME = re.compile(r"event-log-(?P<own>[^-]+)-(?P<peer>[^-]+)(-\d+)?\.log(\.gz)?$")
+
+CLOCKS_DIFFER = (
+    "the clocks of the two ends differ; the smallest one-way delay was taken as half of the smallest "
+    "round trip"
+)
 
 Names = tuple[str, str]
 _KEY = ["ssrc", "seq", "rtp_timestamp"]
@@ -61,12 +66,14 @@ def trace_of(logs: Sequence[EventLog], names: Names | None = None) -> Imported:
 
     Args:
         logs: the log of one end, or of both.
-        names: the participant that wrote the first log, and the other end.
+        names: the participant that wrote the first log, and the other end; by default those in the file name
+            of a live call's log, and for other logs ``page`` and ``remote``.
 
     Raises:
         BadInput: the logs have no packet, are not of one connection, or their times are far apart.
     """
-    own, peer = names or _names_of(logs[0])
+    named = _OUR_NAME.search(logs[0].path.name)
+    own, peer = names or ((named["own"], named["peer"]) if named else (PAGE, REMOTE))
     ends = [_End(logs[0], own, peer), *(_End(log, peer, own) for log in logs[1:])]
     notes = [f"{end.log.path.name}: {note}" for end in ends for note in end.log.notes]
     packets = _two_ways(ends, notes) if len(ends) > 1 else _one_way(ends[0], notes)
@@ -87,11 +94,14 @@ def trace_of(logs: Sequence[EventLog], names: Names | None = None) -> Imported:
     duration_ns = max(flow.end_ns for flow in flows.values())
     check_span(logs[0].path, duration_ns)
     seconds = flow_seconds_table(packets, flows, duration_ns, without_fec(packets))
+    senders = [end for end in ends if end.outgoing in flows]
+    decisions = [rows_of(end.log, end.own, end.outgoing, begin_ns) for end in senders]
+    controller = pl.concat([SCHEMAS["controller"].to_frame(), *decisions])
     tables = {
         "packets": packets.select(name for name in SCHEMAS["packets"] if name in packets.columns),
         "flow_seconds": seconds if len(ends) > 1 else _with_gaps(seconds, packets, ends[0].incoming),
         "delay_histogram": delay_histogram_table(packets, flows),
-        "controller": _controller([end for end in ends if end.outgoing in flows], begin_ns),
+        "controller": controller.sort("at_ns", maintain_order=True),
         "events": events.with_columns(pl.col("at_ns") - begin_ns).sort("at_ns", maintain_order=True),
     }
     wall_ns = begin_ns + ends[0].log.utc_offset_ms * NS_PER_MS
@@ -109,12 +119,6 @@ def trace_of(logs: Sequence[EventLog], names: Names | None = None) -> Imported:
     return Imported(tables, manifest)
 
 
-def _names_of(log: EventLog) -> Names:
-    """The participants in the file name of a live call's log; for other logs ``page`` and ``remote``."""
-    found = _OUR_NAME.search(log.path.name)
-    return (found["own"], found["peer"]) if found else (PAGE, REMOTE)
-
-
 def _one_way(end: _End, notes: list[str]) -> pl.DataFrame:
     """Packets of both directions from the log of one end."""
     sent, same = event_packets.aligned(event_packets.sent_packets(end.log), "delivered_ns")
@@ -128,10 +132,7 @@ def _one_way(end: _End, notes: list[str]) -> pl.DataFrame:
     smallest_ns = event_packets.smallest_delay_ns(sent)
     received, _ = event_packets.aligned(received, "sent_ns", smallest_ns)
     if not same:
-        notes.append(
-            f"{end.log.path.name}: the clocks of the two ends differ; the smallest one-way delay was taken "
-            "as half of the smallest round trip"
-        )
+        notes.append(f"{end.log.path.name}: {CLOCKS_DIFFER}")
     flows = ((sent, end.outgoing), (received, end.incoming))
     return pl.concat([_of_flow(packets, flow) for packets, flow in flows])
 
@@ -161,10 +162,7 @@ def _two_ways(ends: list[_End], notes: list[str]) -> pl.DataFrame:
         )
         packets, same = event_packets.aligned(packets, "delivered_ns")
         if not same:
-            notes.append(
-                f"{end.outgoing}: the clocks of the two ends differ; the smallest one-way delay was taken as "
-                "half of the smallest round trip"
-            )
+            notes.append(f"{end.outgoing}: {CLOCKS_DIFFER}")
         made.append(_of_flow(packets, end.outgoing))
     return pl.concat(made)
 
@@ -213,21 +211,6 @@ def _with_gaps(seconds: pl.DataFrame, packets: pl.DataFrame, flow: str) -> pl.Da
         .rename({"delivered_ns": "at_ns"})
     )
     return with_gaps(seconds, missing)
-
-
-def _controller(ends: Sequence[_End], begin_ns: int) -> pl.DataFrame:
-    """The decisions of the ends that send."""
-    frames = [
-        control_values(end.log).select(
-            (pl.col("at_ms") * NS_PER_MS - begin_ns).alias("at_ns"),
-            pl.lit(end.own).alias("participant"),
-            pl.lit(end.outgoing).alias("flow"),
-            *("name", "value"),
-        )
-        for end in ends
-    ]
-    rows = pl.concat([SCHEMAS["controller"].to_frame(), *frames])
-    return rows.filter(pl.col("at_ns") >= 0).sort("at_ns", maintain_order=True)
 
 
 def _events(end: _End) -> pl.DataFrame:

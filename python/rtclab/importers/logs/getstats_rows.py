@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from math import isfinite
 from pathlib import Path
 from typing import Any
@@ -32,10 +32,7 @@ MOST_REPORTS = 2_000_000
 MOST_TOLD = 8
 """Events of a connection that its notes name."""
 
-_CHANGES = {
-    *("disconnected", "ice_disconnected", "failed", "ice_failed"),
-    *("route_changed", "codec_changed"),
-}
+_CHANGES = {"disconnected", "ice_disconnected", "failed", "ice_failed", "route_changed", "codec_changed"}
 _LATEST_MS = 4e12
 _EXACT = 2**53
 _MOST_DIGITS = 15
@@ -412,11 +409,8 @@ def _chosen(pairs: Mapping[str, Report], selected: str | None) -> Report | None:
         for pair in pairs.values()
         if pair.get("selected") is True or (pair.get("nominated") is True and pair.get("state") != "failed")
     ]
-    return max(ready, key=_bytes_of, default=None)
-
-
-def _bytes_of(pair: Report) -> int:
-    return sum(_integer(pair.get(name)) or 0 for name in ("bytesSent", "bytesReceived"))
+    carried = ("bytesSent", "bytesReceived")
+    return max(ready, key=lambda pair: sum(_integer(pair.get(name)) or 0 for name in carried), default=None)
 
 
 def _row(table: str, report: Report) -> Row:
@@ -448,12 +442,9 @@ def _number(value: object) -> float | None:
     return value if isfinite(value) else None
 
 
-def _string(value: object) -> str | None:
-    return value if isinstance(value, str) else None
-
-
-def _flag(value: object) -> bool | None:
-    return value if isinstance(value, bool) else None
-
-
-_VALUES = {pl.Int64(): _integer, pl.Float64(): _number, pl.String(): _string, pl.Boolean(): _flag}
+_VALUES: dict[pl.DataType, Callable[[object], object]] = {
+    pl.Int64(): _integer,
+    pl.Float64(): _number,
+    pl.String(): lambda value: value if isinstance(value, str) else None,
+    pl.Boolean(): lambda value: value if isinstance(value, bool) else None,
+}

@@ -12,6 +12,8 @@ from rtclab.importers.logs.control import control_values
 from rtclab.importers.logs.event_log import EventLog, read_event_log
 from rtclab.trace import NS_PER_MS, SCHEMAS, FlowInfo
 
+EVER_NS = 2**62
+
 
 def log_name(flow: str) -> str:
     """Name of the file, in the directory of a trace, with the event log of a flow's sender."""
@@ -19,7 +21,7 @@ def log_name(flow: str) -> str:
 
 
 def rows_of(
-    log: EventLog, participant: str, flow: str, began_monotonic_ns: int, duration_ns: int
+    log: EventLog, participant: str, flow: str, began_monotonic_ns: int, duration_ns: int = EVER_NS
 ) -> pl.DataFrame:
     """The rows of a log in the table ``controller``, on the clock of the run.
 

@@ -2,31 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
 
 def _numbered(*runs: tuple[int, str]) -> dict[str, str]:
     """Names by number, from lists of consecutive names with the number of the first."""
     return {str(first + index): name for first, names in runs for index, name in enumerate(names.split())}
 
 
-def _coded(names: Iterable[tuple[str, str]]) -> dict[str, str]:
-    return {code: name for codes, name in names for code in codes.split()}
-
-
-METHODS: dict[str, str] = _coded(
-    (
-        ("g 1", "getStats"),
-        ("23", "onsignalingstatechange"),
-        ("24", "oniceconnectionstatechange"),
-        ("25", "onconnectionstatechange"),
-        ("26", "onicegatheringstatechange"),
-        ("36", "close"),
-        ("39", "create"),
-        *((str(code), "navigator.mediaDevices.") for code in range(60, 69)),
-        *((str(code), "MediaStreamTrack.") for code in (*range(70, 75), 80)),
-    )
-)
+METHODS: dict[str, str] = {
+    **dict.fromkeys(("g", "1"), "getStats"),
+    "23": "onsignalingstatechange",
+    "24": "oniceconnectionstatechange",
+    "25": "onconnectionstatechange",
+    "26": "onicegatheringstatechange",
+    "36": "close",
+    "39": "create",
+    **dict.fromkeys(map(str, range(60, 69)), "navigator.mediaDevices."),
+    **dict.fromkeys(map(str, (*range(70, 75), 80)), "MediaStreamTrack."),
+}
 """By code, the methods that a trace needs, and the methods that belong to no connection."""
 
 TYPES: dict[str, str] = _numbered(
@@ -40,10 +32,7 @@ TYPES: dict[str, str] = _numbered(
 """Types of stats objects by code."""
 
 PROPERTIES: dict[str, str] = {"t": "timestamp"} | _numbered(
-    (
-        4,
-        "payloadType transportId mimeType clockRate channels sdpFmtpLine ssrc kind codecId",
-    ),
+    (4, "payloadType transportId mimeType clockRate channels sdpFmtpLine ssrc kind codecId"),
     (
         14,
         "packetsReceived packetsLost jitter trackIdentifier mid remoteId framesDecoded "

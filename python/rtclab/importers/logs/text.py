@@ -6,6 +6,7 @@ import json
 import re
 import zlib
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -105,11 +106,9 @@ def parsed_or_cut_off(text: str, failure: Callable[[str], BadInput]) -> tuple[An
         return parsed(text), False
     except ValueError as error:
         repaired = _closed(text)
-        if repaired is not None:
-            try:
+        with suppress(ValueError):
+            if repaired is not None:
                 return parsed(repaired), True
-            except ValueError:
-                pass
         raise failure(in_words(error)) from None
 
 
