@@ -703,6 +703,48 @@ def why(
         tables.show_why(found, full=full)
 
 
+@app.command(epilog="Example: rtclab remedy access/bufferbloat --for picture_delay")
+def remedy(
+    call: Annotated[
+        str,
+        typer.Argument(
+            metavar="RUN|SCENARIO",
+            help="A name from `rtclab runs`, a path, or `latest`; a name from `rtclab list` or a TOML file.",
+            autocompletion=complete_scenario_or_run,
+        ),
+    ] = "latest",
+    goal: Annotated[
+        str,
+        typer.Option(
+            "--for", metavar="METRIC", help="Metric that ranks the changes.", autocompletion=complete_metric
+        ),
+    ] = "freeze_duration",
+    changes: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="TOML file with changes of your own: tables of fields, by name."),
+    ] = None,
+    repeats: Annotated[int, typer.Option(min=2, help="Number of simulated calls of each change.")] = 20,
+    jobs: Jobs = None,
+    trust: Trust = False,
+    out: Out = RUNS,
+    as_csv: AsCsv = False,
+    as_json: AsJson = False,
+) -> None:
+    """Simulate a call with one thing changed at a time, and rank the changes by what they do.
+
+    Of a live call or an import, the scenario is estimated first, as by `rtclab scenario from`.
+    """
+    from rtclab.cli import tables
+    from rtclab.remedy import remedies
+
+    found = remedies(call, goal=goal, own=changes, repeats=repeats, jobs=jobs, trust=trust, out=out)
+    trusted = {"goal": goal, "repeats": repeats, "trust": found.trust.to_dicts()}
+    if as_json:
+        tables.print_json(trusted | {"changes": found.table().to_dicts()})
+    elif not tables.print_rows(found.table(), as_csv=as_csv):
+        tables.show_remedies(found)
+
+
 @app.command(epilog="Example: rtclab export latest values.parquet --metric rtt")
 def export(
     name: RunName,
