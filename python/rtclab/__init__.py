@@ -20,9 +20,9 @@ The names that matter:
     Trace         the recorded repeat: its tables, metrics and plots
 
 As on the command line there are also ``sweep``, ``watch``, ``show``, ``delete``, ``link``, ``replay``,
-``scenario_from``, ``monitor``, ``doctor``, ``list_scenarios``, ``list_runs`` and ``list_metrics``. ``open``,
-and the arguments ``set``, ``min`` and ``max``, have the names of builtins, because the commands and options
-are called so; ``from rtclab import *`` leaves ``open`` out.
+``remedies``, ``scenario_from``, ``monitor``, ``doctor``, ``list_scenarios``, ``list_runs`` and
+``list_metrics``. ``open``, and the arguments ``set``, ``min`` and ``max``, have the names of builtins,
+because the commands and options are called so; ``from rtclab import *`` leaves ``open`` out.
 
 Names are imported on first use, so that the command line starts quickly.
 """
@@ -58,6 +58,7 @@ if TYPE_CHECKING:
     from rtclab.machine import doctor
     from rtclab.metrics import metric
     from rtclab.monitoring import monitor
+    from rtclab.remedy import Remedies, remedies
     from rtclab.scenario import Scenario
     from rtclab.trace import Trace
 
@@ -71,6 +72,7 @@ __all__ = [
     "Experiment",
     "GateResult",
     "Number",
+    "Remedies",
     "Results",
     "Scenario",
     "Simulation",
@@ -88,6 +90,7 @@ __all__ = [
     "list_scenarios",
     "metric",
     "monitor",
+    "remedies",
     "replay",
     "run",
     "scenario_from",
@@ -114,6 +117,7 @@ _HOME = {
     "rtclab.machine": ("doctor",),
     "rtclab.metrics": ("metric",),
     "rtclab.monitoring": ("monitor",),
+    "rtclab.remedy": ("Remedies", "remedies"),
     "rtclab.scenario": ("Scenario",),
     "rtclab.trace": ("Trace",),
 }

@@ -127,6 +127,7 @@ MAY_IMPORT: dict[str, set[str]] = {
         "replays",
         "_native",
     },
+    "remedy": {"errors", "scenario", "experiment", "metrics", "lab"},
     "cli": {
         "errors",
         "terminal",
@@ -139,6 +140,7 @@ MAY_IMPORT: dict[str, set[str]] = {
         "gates",
         "arenas",
         "processes",
+        "remedy",
         "experiment",
         "scenario",
         "monitoring",
@@ -167,6 +169,7 @@ EXCEPTIONS = {
     ("__init__", "machine"),
     ("__init__", "metrics"),
     ("__init__", "monitoring"),
+    ("__init__", "remedy"),
     ("__init__", "scenario"),
     ("__init__", "experiment"),
     ("__init__", "trace"),

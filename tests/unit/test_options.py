@@ -77,6 +77,8 @@ OWN = {
     ("arena", "--suite"): "other cases",
     ("schema", "--fields"): "another form of the schema",
     ("measure", "--by"): "means over the other fields; refused for a run",
+    ("remedy", "--changes"): "further changes are tried",
+    ("remedy", "--for"): "another rank",
     ("report", "--plots"): "files are written",
     ("report", "--x"): "another axis; refused for a run",
     ("report", "--by"): "other lines; refused for a run",

@@ -148,6 +148,7 @@ def control(theirs: Elsewhere) -> str:
 REFUSED: dict[str, Sequence[str]] = {
     "run": ["run {call.toml}", "run --resume {run} --repeats 2", "run --resume {drawn} --repeats 2"],
     "sweep": ["sweep {call.toml} --vary link.up.loss=0%,1%", "sweep --resume {sweep} --repeats 2"],
+    "remedy": ["remedy {call.toml} --repeats 2", "remedy {run} --repeats 2"],
     "gate": [f"gate {{gate-{name}.toml}}" for name in ("file", "participant", "set")],
     "arena": [
         f"arena goog-cc --suite {{arena-{name}.toml}} --repeats 1 --jobs 1"
@@ -158,6 +159,7 @@ REFUSED: dict[str, Sequence[str]] = {
 READING: dict[str, Sequence[str]] = {
     "show": ["show {call.toml}", "show {run}", "show {measured}", "show {sweep} --json"],
     "measure": ["measure {run}", "measure {measured}", "measure {sweep} --all"],
+    "why": ["why {run}", "why {measured}"],
     "report": ["report {run}", "report {measured}", "report {sweep}"],
     "export": ["export {run}", "export {measured}", "export {sweep} --json"],
     "watch": ["watch {run}"],
@@ -257,6 +259,10 @@ RUNNING: dict[str, Sequence[Function]] = {
             ["goog-cc"], suite=it["arena-file.toml"], repeats=1, jobs=1, progress=False, trust=it.trust
         )
     ],
+    "remedies": [
+        lambda it: lab.remedies(it["call.toml"], repeats=2, trust=it.trust),
+        lambda it: lab.remedies(it["run"], repeats=2, trust=it.trust),
+    ],
     "simulate": [lambda it: lab.simulate(it["call.toml"], trust=it.trust)],
     "simulate_together": [
         lambda it: lab.simulate_together([(Scenario.load(it["call.toml"], trust=it.trust), [1])])
@@ -307,7 +313,7 @@ LOOKING: dict[str, Sequence[Function]] = {
 """Calls that only read a stranger's files, by public function."""
 WITHOUT = {
     "__version__": "is a text",
-    **dict.fromkeys(("Arena", "GateResult"), "is made by a function"),
+    **dict.fromkeys(("Arena", "GateResult", "Remedies"), "is made by a function"),
     **dict.fromkeys(("Condition", "Draw", "Number"), "is made of values"),
     **dict.fromkeys(("watch", "delete"), "reads no scenario"),
     "metric": "decorates the caller's function",

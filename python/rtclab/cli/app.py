@@ -667,6 +667,84 @@ def measure(
     raise typer.Exit(running.EXIT_FAILED if any(check.fails for check in checks) else 0)
 
 
+@app.command(epilog="Example: rtclab why latest 'alice->bob' --from 10s")
+def why(
+    name: RunName = "latest",
+    flow: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="[FLOW …]", help="Only these flows; `*` stands for any text: '*->erin'."),
+    ] = None,
+    begin: From = None,
+    end: To = None,
+    where: Where = None,
+    full: Annotated[
+        bool, typer.Option("--all", help="Print the accounts behind the sentences, too.")
+    ] = False,
+    out: Out = RUNS,
+    as_csv: AsCsv = False,
+    as_json: AsJson = False,
+) -> None:
+    """Say why a call went as it did: what limited each flow, what its freezes were, where pictures waited.
+
+    Of a sweep, --where chooses one condition, whose traces must have been kept.
+    """
+    from rtclab.cli import running, tables
+    from rtclab.progress import busy
+
+    results = running.chosen_results(name, out, begin, end, where)
+    with busy("looking for reasons"):
+        found = results.why(flow or None)
+    tables.print_incomplete(results)
+    if as_json:
+        accounts = found.table().to_dicts()
+        about = {"run": str(results.path), "window": results.window, "sentences": found.sentences}
+        tables.print_json(about | {"accounts": accounts})
+    elif not tables.print_rows(found.table(), as_csv=as_csv):
+        tables.show_why(found, full=full)
+
+
+@app.command(epilog="Example: rtclab remedy access/bufferbloat --for picture_delay")
+def remedy(
+    call: Annotated[
+        str,
+        typer.Argument(
+            metavar="RUN|SCENARIO",
+            help="A name from `rtclab runs`, a path, or `latest`; a name from `rtclab list` or a TOML file.",
+            autocompletion=complete_scenario_or_run,
+        ),
+    ] = "latest",
+    goal: Annotated[
+        str,
+        typer.Option(
+            "--for", metavar="METRIC", help="Metric that ranks the changes.", autocompletion=complete_metric
+        ),
+    ] = "freeze_duration",
+    changes: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="TOML file with changes of your own: tables of fields, by name."),
+    ] = None,
+    repeats: Annotated[int, typer.Option(min=2, help="Number of simulated calls of each change.")] = 20,
+    jobs: Jobs = None,
+    trust: Trust = False,
+    out: Out = RUNS,
+    as_csv: AsCsv = False,
+    as_json: AsJson = False,
+) -> None:
+    """Simulate a call with one thing changed at a time, and rank the changes by what they do.
+
+    Of a live call or an import, the scenario is estimated first, as by `rtclab scenario from`.
+    """
+    from rtclab.cli import tables
+    from rtclab.remedy import remedies
+
+    found = remedies(call, goal=goal, own=changes, repeats=repeats, jobs=jobs, trust=trust, out=out)
+    trusted = {"goal": goal, "repeats": repeats, "trust": found.trust.to_dicts()}
+    if as_json:
+        tables.print_json(trusted | {"changes": found.table().to_dicts()})
+    elif not tables.print_rows(found.table(), as_csv=as_csv):
+        tables.show_remedies(found)
+
+
 @app.command(epilog="Example: rtclab export latest values.parquet --metric rtt")
 def export(
     name: RunName,

@@ -33,6 +33,8 @@ if TYPE_CHECKING:
     from rtclab.backend.live.doctor import MachineCheck
     from rtclab.comparing import Comparison
     from rtclab.experiment import Results
+    from rtclab.remedy import Remedies
+    from rtclab.report.why import Why
     from rtclab.scenario import Scenario, Video
     from rtclab.trace import OpenWindow, Run
 
@@ -70,6 +72,64 @@ WIDTH_OF_TEXT = 100
 
 MOST_FLOWS = 100
 """Maximum number of flows in a table. Printing more would take longer than the run."""
+
+
+def show_why(found: Why, *, full: bool) -> None:
+    """Prints the sentences of each flow and, if ``full``, the accounts behind them."""
+    if not found.accounts:
+        print("no repeat finished with media, so there is nothing to explain")
+    for account in found.accounts:
+        print(textwrap.fill(" ".join(account.sentences), WIDTH_OF_TEXT, subsequent_indent="  "))
+        if full:
+            table = new_table(*whole("account", "what", "where"), *right("value"), "unit")
+            for row in account.rows():
+                table.add_row(row["account"], row["what"], row["where"], f"{row['value']:.4g}", row["unit"])
+            print_table(table)
+    if found.left_out:
+        more = count(found.left_out, "more flow")
+        print(f"video of {more} froze for a shorter time; name flows to see their reasons")
+
+
+def show_remedies(found: Remedies) -> None:
+    """Prints what each change does, the most helpful first, and whether simulations show the real call."""
+    from rtclab.metrics import METRICS
+    from rtclab.report import number
+
+    for row in found.trust.iter_rows(named=True):
+        inside = "lies in" if row["inside"] else "lies outside of"
+        print(
+            f"{row['metric']} of the call, {number(row['call'])}, {inside} what one simulated call has: "
+            f"{number(row['low'])} to {number(row['high'])}"
+        )
+    if not found.shows_the_goal:
+        print(f"the simulation does not show {found.goal} as the call has it, so nothing is ranked by it")
+        return
+    rows = found.table()
+    metrics = list(dict.fromkeys([found.goal, *rows["metric"]]))
+    headings = [f"{METRICS[name].label}, {METRICS[name].unit}".strip(", ") for name in metrics]
+    table = new_table(*whole("change", "", found.goal), *right(*headings))
+    for change, of_change in rows.group_by("change", maintain_order=True):
+        by_metric = {row["metric"]: row for row in of_change.iter_rows(named=True)}
+        cells = [_change_in_words(by_metric[name]) for name in metrics]
+        goal = by_metric[found.goal]
+        table.add_row(str(change[0]), goal["kind"], goal["verdict"], *cells)
+    unchanged = {row["metric"]: row["unchanged"] for row in rows.iter_rows(named=True)}
+    table.add_row("unchanged", "", "", *(number(unchanged[name]) for name in metrics))
+    print(f"changes by {found.goal}, mean of {found.repeats} simulated calls [95 % interval]")
+    print_table(table)
+
+
+def _change_in_words(row: Mapping[str, Any]) -> str:
+    """The difference that a change makes, with its interval: ``-2.8 [-3.1, -2.5]``."""
+    from rtclab.report import number
+
+    if row["difference"] is None:
+        return "–"
+    if row["verdict"] == "no difference":
+        return "±0"
+    low, high = (number(row[name], row["difference"]) for name in ("difference_low", "difference_high"))
+    sign = "+" if row["difference"] > 0 else ""
+    return f"{sign}{number(row['difference'])} [{low}, {high}]"
 
 
 def show_scenario(scenario: Scenario) -> None:

@@ -60,6 +60,7 @@ from rtclab.trace import (
 
 if TYPE_CHECKING:
     from rtclab.report.plot import Plot
+    from rtclab.report.why import Why
 
 MAX_SUFFIX = 80
 """Maximum number of letters that the conditions of a page take in its name."""
@@ -732,6 +733,25 @@ class Results:
             True
         """
         return essential(self.summary())
+
+    def why(self, flows: Flows = None) -> Why:
+        """Why the calls of one run went as they did: what limited each flow, and what its freezes were.
+
+        Args:
+            flows: the flows, such as ``"alice->bob"``, ``"*->bob"`` or a list; by default all flows of media
+                between participants.
+
+        Raises:
+            BadInput: there are several conditions, no traces, or no such flow.
+
+        Example:
+            >>> run = rtclab.run("first-call", duration="10 s", repeats=1)
+            >>> run.why("alice->bob").table()["account"].unique().sort().to_list()[:2]
+            ['limit', 'wait']
+        """
+        from rtclab.report.why import why
+
+        return why(self.run, flows)
 
     def plot(
         self,

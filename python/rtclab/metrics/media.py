@@ -119,7 +119,7 @@ def freeze_count(trace: Trace, flow: str) -> float:
 
     A time that is partly in a window counts. No picture at all is one freeze.
     """
-    frozen = trace.cached(_frozen, flow)
+    frozen = trace.cached(frozen_spans, flow)
     return nan if frozen is None else float(np.count_nonzero(inside_ns(frozen, span_ns(trace, flow))))
 
 
@@ -143,7 +143,7 @@ def freeze_duration(trace: Trace, flow: str) -> float:
     In dumps, which have no times of pictures, it is the time between reports in which packets arrived and no
     picture was decoded, and the freezes that the receiver counted.
     """
-    frozen = trace.cached(_frozen, flow)
+    frozen = trace.cached(frozen_spans, flow)
     return nan if frozen is None else _seconds_inside(frozen, span_ns(trace, flow))
 
 
@@ -303,7 +303,7 @@ def _seconds_inside(spans: IntegerArray, span: tuple[int, int]) -> float:
     return float(inside_ns(spans, span).sum() / NS_PER_S)
 
 
-def _frozen(trace: Trace, flow: str) -> IntegerArray | None:
+def frozen_spans(trace: Trace, flow: str) -> IntegerArray | None:
     """Begin and end in ns of the times for which :func:`freeze_duration` counts, in order and apart.
 
     None if no picture is promised.

@@ -23,6 +23,7 @@ from rtclab.report.flow_lines import main_flows
 from rtclab.report.page import write_page
 from rtclab.report.run_plots import comparison_plots, run_plots
 from rtclab.report.verdict import findings, verdict
+from rtclab.report.why import why
 from rtclab.report.words import flow_in_words
 from rtclab.trace import Run, window_in_words
 
@@ -31,6 +32,8 @@ FEW_FLOWS = 6
 """With more flows than this, the metrics begin with a table of means and extremes over flows."""
 MOST_CONDITIONS = 20
 """Maximum number of conditions whose metrics the page of a comparison has."""
+MOST_REASONS = 4
+"""Maximum number of flows whose reasons the page of a run says; `rtclab why` says all."""
 MOST_FLOWS = 20
 """Maximum number of flows in a table; more would make a page of megabytes."""
 
@@ -105,6 +108,7 @@ def write_report(
         window=run.window and window_in_words(run.window),
         calls=words.calls_of(run),
         verdict=run_verdict(run, measured),
+        reasons=why(run, None if wanted is None else flows, MOST_REASONS) if run.traces else None,
         cautions=_cautions(run),
         facts=_facts(run),
         network=words.network_of(run),

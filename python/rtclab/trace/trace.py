@@ -284,15 +284,18 @@ class Trace:
             self._known[name] = frame
         return frame
 
-    def select(self, name: str, **columns: pl.Expr) -> pl.DataFrame:
-        """Columns computed from a table, which need not be in memory as a whole.
+    def select(self, name: str, where: pl.Expr | None = None, **columns: pl.Expr) -> pl.DataFrame:
+        """Columns computed from a table, or from its rows for which ``where`` is true.
+
+        The table need not be in memory as a whole.
 
         Raises:
             TraceError: the table is unavailable or invalid, as in :meth:`table`.
         """
         if self.window or name in self._known or name not in SCHEMAS or not self._file(name).is_file():
-            return self.table(name).select(**columns)
-        return _read_table(self._file(name), name, columns)
+            rows = self.table(name)
+            return (rows if where is None else rows.filter(where)).select(**columns)
+        return _read_table(self._file(name), name, columns, where)
 
     @renamed(begin=BETWEEN, end=BETWEEN)
     def metrics(self) -> pl.DataFrame:
@@ -514,14 +517,17 @@ def _by_flow(trace: Trace, name: str) -> dict[Any, pl.DataFrame]:
     return rows_by(trace.table(name), "flow")
 
 
-def _read_table(file: Path, name: str, columns: Mapping[str, pl.Expr] | None = None) -> pl.DataFrame:
-    """A table from its file, or columns computed from it."""
+def _read_table(
+    file: Path, name: str, columns: Mapping[str, pl.Expr] | None = None, where: pl.Expr | None = None
+) -> pl.DataFrame:
+    """A table from its file, or columns computed from it or from some of its rows."""
+    chosen = pl.lit(value=True) if where is None else where
     try:
         if columns is None:
             return conform(name, pl.read_parquet(file))
         if list(pl.read_parquet_schema(file)) != list(SCHEMAS[name]):
-            return conform(name, pl.read_parquet(file)).select(**columns)
-        return pl.scan_parquet(file).select(**columns).collect(engine="streaming")
+            return conform(name, pl.read_parquet(file)).filter(chosen).select(**columns)
+        return pl.scan_parquet(file).filter(chosen).select(**columns).collect(engine="streaming")
     except TraceError as error:
         raise TraceError(f"{file}: {error.message}", hint="run the scenario again") from None
     # Polars panics on some corrupt files.

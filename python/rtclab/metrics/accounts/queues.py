@@ -1,0 +1,99 @@
+"""Which path of a route is its bottleneck, who fills it, and how long packets waited."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass
+from math import nan
+
+import numpy as np
+import polars as pl
+
+from rtclab.metrics.packets import NEVER, packets_of
+from rtclab.metrics.rate import capacity_of
+from rtclab.metrics.series import Array, IntegerArray, span_ns
+from rtclab.trace import NS_PER_MS, NS_PER_S, Trace
+
+LEAST_USED = 0.7
+"""A path that was used less is not the bottleneck of a route with a Wi-Fi hop."""
+
+
+@dataclass(frozen=True)
+class UsedPath:
+    """The path of a route on which a flow's packets queued.
+
+    Attributes:
+        path: its name.
+        used: the part of its capacity that was used, 0 to 1; NaN if the capacity is not known.
+        beside: the flow of cross traffic with the most bytes there; empty if there is none.
+        share_beside: the part of its bytes that was cross traffic, 0 to 1.
+        waited_ms: the 99th percentile of the time in queues of the flow's packets, in ms; NaN if not known.
+    """
+
+    path: str
+    used: float
+    beside: str
+    share_beside: float
+    waited_ms: float
+
+
+def bottleneck_of(trace: Trace, flow: str, wifi: Collection[str] = ()) -> UsedPath | None:
+    """The path of a flow's route that was used most while the flow was active; None if no path is known.
+
+    It is inferred from the bytes that crossed each path. ``wifi`` names the paths that are Wi-Fi hops, whose
+    capacity varies: one is taken if no other path of the route was used much.
+    """
+    about = trace.manifest.flows.get(flow)
+    if about is None:
+        return None
+    begin_ns, end_ns = span_ns(trace, flow)
+    used = {path: _used(trace, path, begin_ns, end_ns) for path in about.route}
+    known = {path: part for path, part in used.items() if part == part}
+    best = max(known, key=lambda path: known[path], default="")
+    hops = [path for path in about.route if path in wifi]
+    if hops and known.get(best, 0.0) < LEAST_USED:
+        best = hops[0]
+    if not best:
+        return None
+    bits = _bits(trace, best, begin_ns, end_ns)
+    beside = {name: one for name, one in bits.items() if trace.manifest.flows[name].call is None}
+    total = sum(bits.values())
+    queued_ns = packets_of(trace, flow).queued_ns
+    known_ns = queued_ns[queued_ns != NEVER]
+    return UsedPath(
+        best,
+        used[best],
+        max(beside, key=lambda name: beside[name], default=""),
+        sum(beside.values()) / total if total else 0.0,
+        float(np.quantile(known_ns, 0.99)) / NS_PER_MS if known_ns.size else nan,
+    )
+
+
+def _used(trace: Trace, path: str, begin_ns: int, end_ns: int) -> float:
+    """The part of a path's capacity that was used in a time; NaN if the capacity is not known."""
+    at_ns, capacity_bps = capacity_of(trace, (path,))
+    if not at_ns.size or np.isnan(capacity_bps).any():
+        return nan
+    edges: IntegerArray = np.append(at_ns, max(end_ns, int(at_ns[-1]))).clip(begin_ns, end_ns)
+    may_bits = float((np.diff(edges) / NS_PER_S * capacity_bps).sum())
+    return sum(_bits(trace, path, begin_ns, end_ns).values()) / may_bits if may_bits else nan
+
+
+def _bits(trace: Trace, path: str, begin_ns: int, end_ns: int) -> dict[str, float]:
+    """By flow, the bits that it delivered across a path in a time."""
+    first, last = begin_ns // NS_PER_S, -(-end_ns // NS_PER_S)
+    return {name: 8 * float(sums[first:last].sum()) for name, sums in trace.cached(_carried, path).items()}
+
+
+def _carried(trace: Trace, path: str) -> dict[str, Array]:
+    """By flow, the bytes that it delivered across a path in each second of the run."""
+    seconds = trace.manifest.duration_ns // NS_PER_S + 2
+    rows = trace.table("flow_seconds")
+    found = {}
+    for name, about in trace.manifest.flows.items():
+        if path in about.route:
+            own = rows.filter(pl.col("flow") == name)
+            at = (own["at_ns"].to_numpy() // NS_PER_S).clip(0, seconds - 1)
+            weights = own["delivered_bytes"].cast(pl.Float64).to_numpy()
+            found[name] = np.bincount(at, weights=weights, minlength=seconds).astype(np.float64)
+    return found
