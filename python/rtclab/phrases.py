@@ -17,6 +17,11 @@ def decimals(value: float) -> int:
     return 0 if size >= 1000 else 1 if size >= 100 else 2 if size >= 1 else 3
 
 
+def counted(number: int, what: str) -> str:
+    """A number and its noun: ``1 case``, ``2 cases``."""
+    return f"{number} {what}{'' if number == 1 else 's'}"
+
+
 def tests_in_words(tests: int, pairs: Sequence[int], *, asked: bool) -> str:
     """How differences were tested: ``84 paired tests, Holm, 5 %``.
 

@@ -17,7 +17,7 @@ from rtclab.arenas.values import ALL, CRITERIA, RANKED, Criterion, Values
 from rtclab.experiment.comparison import ROWS
 from rtclab.metrics.series import Array
 from rtclab.metrics.statistics import means_of_known
-from rtclab.phrases import names_in_words
+from rtclab.phrases import counted, names_in_words
 from rtclab.report import number
 
 FEWEST_CASES = 5
@@ -92,7 +92,7 @@ class Recommendation:
         found, value = self.winner, self.criterion
         if found is None:
             return "No case of this suite says something about it."
-        cases = f"{len(self.cases)} {'case' if len(self.cases) == 1 else 'cases'}"
+        cases = f"{counted(len(self.cases), 'case')}"
         first = controls[found.control]
         if found.second is None:
             return f"Only {first} takes part: {_figure(found.value, value)} over {cases}."

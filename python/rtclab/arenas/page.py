@@ -15,6 +15,7 @@ from rtclab.arenas.suite import TCP, label_of
 from rtclab.arenas.values import CRITERIA, SHOWN, Values
 from rtclab.metrics.budget import BUDGET_MS
 from rtclab.metrics.statistics import BOOTSTRAP_DRAWS
+from rtclab.phrases import counted
 from rtclab.report import render
 from rtclab.report.words import machine as machine_in_words
 from rtclab.trace import window_in_words, write_text
@@ -59,8 +60,8 @@ def page(arena: Arena) -> str:
         window=window_in_words(arena.window) if arena.window else "",
         short_cases=arena.short_cases,
         picks=[(pick, pick.sentence(controls)) for pick in findings.recommendations(values)],
-        failures=values.failures().rows(named=True),
-        notes=arena.notes,
+        failures=_failures(arena),
+        notes=[(name, f", {counted(count, 'case')}", note) for name, count, note in arena.notes],
         ranks=[
             (
                 value,
@@ -77,12 +78,11 @@ def page(arena: Arena) -> str:
         queue_values=[(CRITERIA | SHOWN)[name] for name in findings.QUEUE_VALUES],
         fairness=findings.fairness(arena.pairs, controls),
         columns=[*controls, *TCP],
-        pair_failures=arena.pairs.filter(arena.pairs["status"] != "finished").rows(named=True),
         spreads=findings.spreads(values),
         both=_both(arena),
         left_out=arena.left_out,
         facts=_facts(arena),
-        cases=[(case, _rerun(case, "CONTROL")) for case in arena.suite.cases],
+        cases=arena.suite.cases,
         measures=[*CRITERIA.values(), *SHOWN.values()],
         seeds=_seeds(values),
         traces=arena.traces,
@@ -90,6 +90,18 @@ def page(arena: Arena) -> str:
         draws=BOOTSTRAP_DRAWS,
         yardstick=findings.YARDSTICK,
     )
+
+
+def _failures(arena: Arena) -> list[tuple[str, str, str]]:
+    """What failed, how often or when, and the reason: of cases with a control, and of pairs."""
+    found = [
+        (f"{control}, {case}", f", {counted(repeats, 'repeat')}", reason)
+        for control, case, repeats, reason in arena.values.failures().iter_rows()
+    ]
+    pairs = arena.pairs.filter(arena.pairs["status"] != "finished")
+    for row in pairs.iter_rows(named=True):
+        found.append((f"{row['first']} beside {row['second']}", f", repeat {row['repeat']}", row["reason"]))
+    return found
 
 
 def _both(arena: Arena) -> list[tuple[Any, ...]]:

@@ -13,6 +13,7 @@ from rtclab.arenas.ranking import Ranking, front
 from rtclab.arenas.values import DISTRIBUTION, PERCENTILES, Values
 from rtclab.metrics.series import Array
 from rtclab.metrics.statistics import means_of_known
+from rtclab.phrases import counted
 from rtclab.report import (
     COLOURS,
     INK,
@@ -56,10 +57,7 @@ def pareto(values: Values) -> Plot | None:
         kind: [one for one in cases if one.queue == kind] for kind in sorted(kinds)
     }
     axes = [
-        Axes(
-            f"{name}, {len(own)} {'case' if len(own) == 1 else 'cases'}",
-            _dots(values.controls, use, delay, cases, own),
-        )
+        Axes(f"{name}, {counted(len(own), 'case')}", _dots(values.controls, use, delay, cases, own))
         for name, own in panels.items()
     ]
     largest = float(np.nanmax(delay, initial=1.0))

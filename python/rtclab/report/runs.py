@@ -108,9 +108,7 @@ def write_report(
         cautions=_cautions(run),
         facts=_facts(run),
         network=words.network_of(run),
-        failures=[repeat for repeat in run.repeats if repeat.status == "failed"],
-        errors=[repeat for repeat in run.repeats if repeat.status == "error"],
-        notes=[repeat for repeat in run.repeats if repeat.note],
+        problems=_problems(run),
         columns=[flow_in_words(flow) for flow in shown],
         left_out=len(flows) - len(shown),
         rows=_rows(measured, shown),
@@ -233,6 +231,20 @@ def _rows(table: pl.DataFrame, flows: Sequence[str]) -> list[MeasuredRow]:
 def _in_order(run: Run) -> list[str]:
     """The flows of a run that do not carry feedback alone, beginning with the main flows."""
     return list(dict.fromkeys([*main_flows(run), *carrying([run])]))
+
+
+def _problems(run: Run) -> list[tuple[str, list[tuple[str, str, str]]]]:
+    """What is said of repeats: a heading, and the number of each repeat and the reason."""
+    named = [(f"Repeat {one.repeat}", one) for one in run.repeats]
+    reasons = [(one.status, (name, "", one.reason or "no reason recorded")) for name, one in named]
+    return [
+        ("Failed repeats", [row for status, row in reasons if status == "failed"]),
+        (
+            "Repeats that say nothing about the call: the laboratory failed",
+            [row for status, row in reasons if status == "error"],
+        ),
+        ("Notes on finished repeats", [(name, "", one.note) for name, one in named if one.note]),
+    ]
 
 
 def _means(table: pl.DataFrame, column: str) -> dict[tuple[str, str], float]:

@@ -76,7 +76,7 @@ def write_sweep_report(results: Results, summary: pl.DataFrame, chosen: SweepVie
         metrics=metrics,
         lines=lines[:MAX_ROWS],
         left_out=max(len(lines) - MAX_ROWS, 0),
-        failures=[(row["condition"], row["repeat"], row["reason"]) for row in failed],
+        failures=[(f"{row['condition']}, repeat {row['repeat']}", "", row["reason"]) for row in failed],
         more_failures=max(failures.height - MAX_FAILURES, 0),
     )
 
