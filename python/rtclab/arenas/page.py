@@ -27,36 +27,24 @@ LIGHT, DARK = (253, 231, 220), (214, 236, 226)
 def write_page(arena: Arena) -> Path:
     """Writes ``arena.html``, ``arena.csv`` and ``arena-pairs.csv``; returns the path of the page.
 
+    The page has ten parts. What a suite has no data for is a sentence there.
+
     Raises:
         DiskFull: no disk space is left.
     """
     write_text(arena.path / "arena.csv", _of_window(arena, arena.values.rows).write_csv())
     if arena.pairs.height:
         write_text(arena.path / "arena-pairs.csv", _of_window(arena, arena.pairs).write_csv())
-    write_text(arena.page, page(arena))
-    return arena.page
-
-
-def _of_window(arena: Arena, rows: pl.DataFrame) -> pl.DataFrame:
-    """Rows of a CSV file; of a part of the time they have its begin and end in s, null for an open end."""
-    if arena.window is None:
-        return rows
-    moments = zip(("from_s", "to_s"), arena.window, strict=True)
-    return rows.with_columns(pl.lit(moment, pl.Float64).alias(name) for name, moment in moments)
-
-
-def page(arena: Arena) -> str:
-    """The page as HTML, in the ten parts of the arena. What a suite has no data for is a sentence."""
     values = arena.values
     drawn = [plot for plot in (plots.pareto(values), plots.delays(values)) if plot is not None]
     controls, alike = list(values.controls), findings.alike_but_for_the_queue(values.cases)
-    return render(
+    text = render(
         "arena.html",
         drawn,
         title=arena.suite.title,
         suite=arena.suite.name,
         controls=controls,
-        colours=plots.colours(controls),
+        colours={control: plots.look(controls, control).colour for control in controls},
         window=window_in_words(arena.window) if arena.window else "",
         short_cases=arena.short_cases,
         picks=[(pick, pick.sentence(controls)) for pick in findings.recommendations(values)],
@@ -90,6 +78,16 @@ def page(arena: Arena) -> str:
         draws=BOOTSTRAP_DRAWS,
         yardstick=findings.YARDSTICK,
     )
+    write_text(arena.page, text)
+    return arena.page
+
+
+def _of_window(arena: Arena, rows: pl.DataFrame) -> pl.DataFrame:
+    """Rows of a CSV file; of a part of the time they have its begin and end in s, null for an open end."""
+    if arena.window is None:
+        return rows
+    moments = zip(("from_s", "to_s"), arena.window, strict=True)
+    return rows.with_columns(pl.lit(moment, pl.Float64).alias(name) for name, moment in moments)
 
 
 def _failures(arena: Arena) -> list[tuple[str, str, str]]:
@@ -141,21 +139,18 @@ def _rerun(case: Case, control: str) -> str:
 def _facts(arena: Arena) -> list[tuple[str, str]]:
     about = arena.results.runs[0]
     seconds = sum(case.scenario.duration.s for case in arena.suite.cases)
-    return [
+    facts = [
         ("Suite", arena.suite.name),
         ("Cases", f"{len(arena.suite.cases)}, {seconds:g} s together"),
         ("Controls", str(len(arena.controls))),
         ("Repeats", f"{arena.repeats} of each, with the same seeds for all controls"),
-        *([("Time", f"{window_in_words(arena.window)} of each repeat")] if arena.window else []),
+        ("Time", f"{window_in_words(arena.window)} of each repeat" if arena.window else ""),
         ("Backend", "simulated (virtual time)" if arena.backend == SIM else "live"),
         ("Versions", ", ".join(f"{name} {version}" for name, version in about.versions.items())),
-        *(
-            []
-            if arena.backend == SIM or about.machine is None
-            else [("Machine", machine_in_words(about.machine))]
-        ),
+        ("Machine", "" if arena.backend == SIM else machine_in_words(about.machine)),
         ("Command", arena.command),
     ]
+    return [(name, value) for name, value in facts if value]
 
 
 def _seeds(values: Values) -> str:
