@@ -17,7 +17,7 @@ from rtclab.arenas.values import ALL, CRITERIA, RANKED, Criterion, Values
 from rtclab.experiment.comparison import ROWS
 from rtclab.metrics.series import Array
 from rtclab.metrics.statistics import means_of_known
-from rtclab.phrases import names_in_words
+from rtclab.phrases import count, names_in_words
 from rtclab.report import number
 
 FEWEST_CASES = 5
@@ -92,7 +92,7 @@ class Recommendation:
         found, value = self.winner, self.criterion
         if found is None:
             return "No case of this suite says something about it."
-        cases = f"{len(self.cases)} {'case' if len(self.cases) == 1 else 'cases'}"
+        cases = f"{count(len(self.cases), 'case')}"
         first = controls[found.control]
         if found.second is None:
             return f"Only {first} takes part: {_figure(found.value, value)} over {cases}."
@@ -163,12 +163,7 @@ def comparisons(values: Values) -> pl.DataFrame:
 
 
 def _row(
-    values: Values,
-    criterion: Criterion,
-    means: Array,
-    pair: tuple[int, int],
-    cases: int,
-    certain: bool,
+    values: Values, criterion: Criterion, means: Array, pair: tuple[int, int], cases: int, certain: bool
 ) -> dict[str, object]:
     base, new = (_known(means[index]) for index in pair)
     return {
@@ -242,17 +237,15 @@ def heat_tables(values: Values) -> list[HeatTable]:
         if not cases:
             continue
         means = means_of_known(known)
-        near = scores(means, value.better, value.grain)
-        at = {case.name: index for index, case in enumerate(cases)}
+        both = np.full((2, len(values.controls), len(values.cases)), np.nan)
+        both[:, :, list(map(values.cases.index, cases))] = means, scores(means, value.better, value.grain)
         rows = []
-        for case in values.cases:
-            index = at.get(case.name)
-            cells = []
-            for row, control in enumerate(values.controls):
-                pair = (
-                    (None, None) if index is None else (_known(means[row, index]), _known(near[row, index]))
-                )
-                cells.append(HeatCell(control, *pair, failed.get((case.name, control), "")))
+        for index, case in enumerate(values.cases):
+            of_controls = zip(values.controls, *both[:, :, index], strict=True)
+            cells = [
+                HeatCell(control, _known(mean), _known(near), failed.get((case.name, control), ""))
+                for control, mean, near in of_controls
+            ]
             rows.append((case, cells))
         found.append(HeatTable(value, rows))
     return found
@@ -384,16 +377,10 @@ def simulated_and_live(simulated: Values, live: Values) -> list[tuple[str, str, 
     """Case, control and value where both backends know it: the simulated and the live mean."""
     rows = []
     for name in LIVE_CRITERIA:
-        known, cases = simulated.of(name)
-        others, too = live.of(name)
-        for row, control in enumerate(simulated.controls):
-            for index, case in enumerate(cases):
-                if case not in too:
-                    continue
-                pair = (
-                    float(means_of_known(known)[row, index]),
-                    float(means_of_known(others)[row, too.index(case)]),
-                )
-                if not np.isnan(pair).any():
-                    rows.append((case.name, control, CRITERIA[name], *pair))
+        cases = live.of(name, simulated.of(name)[1])[1]
+        means = [means_of_known(values.of(name, cases)[0]).tolist() for values in (simulated, live)]
+        for control, *of_control in zip(simulated.controls, *means, strict=True):
+            for case, one, other in zip(cases, *of_control, strict=True):
+                if not np.isnan([one, other]).any():
+                    rows.append((case.name, control, CRITERIA[name], one, other))
     return rows

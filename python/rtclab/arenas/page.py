@@ -15,6 +15,7 @@ from rtclab.arenas.suite import TCP, label_of
 from rtclab.arenas.values import CRITERIA, SHOWN, Values
 from rtclab.metrics.budget import BUDGET_MS
 from rtclab.metrics.statistics import BOOTSTRAP_DRAWS
+from rtclab.phrases import count
 from rtclab.report import render
 from rtclab.report.words import machine as machine_in_words
 from rtclab.trace import window_in_words, write_text
@@ -26,41 +27,29 @@ LIGHT, DARK = (253, 231, 220), (214, 236, 226)
 def write_page(arena: Arena) -> Path:
     """Writes ``arena.html``, ``arena.csv`` and ``arena-pairs.csv``; returns the path of the page.
 
+    The page has ten parts. What a suite has no data for is a sentence there.
+
     Raises:
         DiskFull: no disk space is left.
     """
     write_text(arena.path / "arena.csv", _of_window(arena, arena.values.rows).write_csv())
     if arena.pairs.height:
         write_text(arena.path / "arena-pairs.csv", _of_window(arena, arena.pairs).write_csv())
-    write_text(arena.page, page(arena))
-    return arena.page
-
-
-def _of_window(arena: Arena, rows: pl.DataFrame) -> pl.DataFrame:
-    """Rows of a CSV file; of a part of the time they have its begin and end in s, null for an open end."""
-    if arena.window is None:
-        return rows
-    moments = zip(("from_s", "to_s"), arena.window, strict=True)
-    return rows.with_columns(pl.lit(moment, pl.Float64).alias(name) for name, moment in moments)
-
-
-def page(arena: Arena) -> str:
-    """The page as HTML, in the ten parts of the arena. What a suite has no data for is a sentence."""
     values = arena.values
     drawn = [plot for plot in (plots.pareto(values), plots.delays(values)) if plot is not None]
     controls, alike = list(values.controls), findings.alike_but_for_the_queue(values.cases)
-    return render(
+    text = render(
         "arena.html",
         drawn,
         title=arena.suite.title,
         suite=arena.suite.name,
         controls=controls,
-        colours=plots.colours(controls),
+        colours={control: plots.look(controls, control).colour for control in controls},
         window=window_in_words(arena.window) if arena.window else "",
         short_cases=arena.short_cases,
         picks=[(pick, pick.sentence(controls)) for pick in findings.recommendations(values)],
-        failures=values.failures().rows(named=True),
-        notes=arena.notes,
+        failures=_failures(arena),
+        notes=[(name, f", {count(cases, 'case')}", note) for name, cases, note in arena.notes],
         ranks=[
             (
                 value,
@@ -77,12 +66,11 @@ def page(arena: Arena) -> str:
         queue_values=[(CRITERIA | SHOWN)[name] for name in findings.QUEUE_VALUES],
         fairness=findings.fairness(arena.pairs, controls),
         columns=[*controls, *TCP],
-        pair_failures=arena.pairs.filter(arena.pairs["status"] != "finished").rows(named=True),
         spreads=findings.spreads(values),
         both=_both(arena),
         left_out=arena.left_out,
         facts=_facts(arena),
-        cases=[(case, _rerun(case, "CONTROL")) for case in arena.suite.cases],
+        cases=arena.suite.cases,
         measures=[*CRITERIA.values(), *SHOWN.values()],
         seeds=_seeds(values),
         traces=arena.traces,
@@ -90,6 +78,28 @@ def page(arena: Arena) -> str:
         draws=BOOTSTRAP_DRAWS,
         yardstick=findings.YARDSTICK,
     )
+    write_text(arena.page, text)
+    return arena.page
+
+
+def _of_window(arena: Arena, rows: pl.DataFrame) -> pl.DataFrame:
+    """Rows of a CSV file; of a part of the time they have its begin and end in s, null for an open end."""
+    if arena.window is None:
+        return rows
+    moments = zip(("from_s", "to_s"), arena.window, strict=True)
+    return rows.with_columns(pl.lit(moment, pl.Float64).alias(name) for name, moment in moments)
+
+
+def _failures(arena: Arena) -> list[tuple[str, str, str]]:
+    """What failed, how often or when, and the reason: of cases with a control, and of pairs."""
+    found = [
+        (f"{control}, {case}", f", {count(repeats, 'repeat')}", reason)
+        for control, case, repeats, reason in arena.values.failures().iter_rows()
+    ]
+    pairs = arena.pairs.filter(arena.pairs["status"] != "finished")
+    for row in pairs.iter_rows(named=True):
+        found.append((f"{row['first']} beside {row['second']}", f", repeat {row['repeat']}", row["reason"]))
+    return found
 
 
 def _both(arena: Arena) -> list[tuple[Any, ...]]:
@@ -129,21 +139,18 @@ def _rerun(case: Case, control: str) -> str:
 def _facts(arena: Arena) -> list[tuple[str, str]]:
     about = arena.results.runs[0]
     seconds = sum(case.scenario.duration.s for case in arena.suite.cases)
-    return [
+    facts = [
         ("Suite", arena.suite.name),
         ("Cases", f"{len(arena.suite.cases)}, {seconds:g} s together"),
         ("Controls", str(len(arena.controls))),
         ("Repeats", f"{arena.repeats} of each, with the same seeds for all controls"),
-        *([("Time", f"{window_in_words(arena.window)} of each repeat")] if arena.window else []),
+        ("Time", f"{window_in_words(arena.window)} of each repeat" if arena.window else ""),
         ("Backend", "simulated (virtual time)" if arena.backend == SIM else "live"),
         ("Versions", ", ".join(f"{name} {version}" for name, version in about.versions.items())),
-        *(
-            []
-            if arena.backend == SIM or about.machine is None
-            else [("Machine", machine_in_words(about.machine))]
-        ),
+        ("Machine", "" if arena.backend == SIM else machine_in_words(about.machine)),
         ("Command", arena.command),
     ]
+    return [(name, value) for name, value in facts if value]
 
 
 def _seeds(values: Values) -> str:

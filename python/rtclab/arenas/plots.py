@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
+from dataclasses import replace
 from html import escape
 from itertools import pairwise
 
@@ -13,20 +14,8 @@ from rtclab.arenas.ranking import Ranking, front
 from rtclab.arenas.values import DISTRIBUTION, PERCENTILES, Values
 from rtclab.metrics.series import Array
 from rtclab.metrics.statistics import means_of_known
-from rtclab.report import (
-    COLOURS,
-    INK,
-    Axes,
-    Axis,
-    Distribution,
-    Dots,
-    Line,
-    Mark,
-    Plot,
-    Style,
-    distributions,
-)
-from rtclab.report.drawing import DASHED, DASHES, MARKERS
+from rtclab.phrases import count
+from rtclab.report import DASHED, INK, Axes, Axis, Distribution, Dots, Line, Mark, Plot, Style, distributions
 
 SMALLEST_MS = 0.3
 """Delays below are drawn here: a logarithmic axis has no 0."""
@@ -36,16 +25,12 @@ SMALL, LARGE = 0.6, 1.7
 
 def look(controls: Sequence[str], control: str) -> Style:
     """The look of a control, the same in all plots of a page."""
-    index = list(controls).index(control)
-    colour, marker = COLOURS[index % len(COLOURS)], MARKERS[index % len(MARKERS)]
-    return Style(control, colour, DASHES[index % len(DASHES)], marker)
+    return Style.numbered(list(controls).index(control), control)
 
 
 def pareto(values: Values) -> Plot | None:
     """The rate attained against the queuing delay (95th percentile), for all queues and for each kind."""
-    delay, cases = values.of("queuing_delay_p95")
-    use, known = values.of("rate_attained", cases)
-    cases = [case for case in cases if case in known]
+    cases = values.of("rate_attained", values.of("queuing_delay_p95")[1])[1]
     if not cases:
         return None
     use, delay = (
@@ -56,20 +41,16 @@ def pareto(values: Values) -> Plot | None:
         kind: [one for one in cases if one.queue == kind] for kind in sorted(kinds)
     }
     axes = [
-        Axes(
-            f"{name}, {len(own)} {'case' if len(own) == 1 else 'cases'}",
-            _dots(values.controls, use, delay, cases, own),
-        )
+        Axes(f"{name}, {count(len(own), 'case')}", _dots(values.controls, use, delay, cases, own))
         for name, own in panels.items()
     ]
-    largest = float(np.nanmax(delay, initial=1.0))
     return Plot(
         "pareto",
         "Rate attained and queuing delay",
         "A small mark is a case, a large one the mean over the cases of the panel. Nobody beats what is on "
         "the dashed line: a higher rate costs delay there. Delays below "
         f"{SMALLEST_MS:g} ms are drawn at {SMALLEST_MS:g} ms.",
-        Axis.logarithmic("Queuing delay p95 (ms)", SMALLEST_MS, max(largest, 1.0)),
+        Axis.logarithmic("Queuing delay p95 (ms)", SMALLEST_MS, float(np.nanmax(delay, initial=1.0))),
         Axis("Rate attained (%)", 0.0, max(105.0, 1.02 * float(np.nanmax(use, initial=0.0)))),
         axes,
     )
@@ -79,32 +60,25 @@ def _dots(
     controls: Sequence[str], use: Array, delay: Array, cases: Sequence[Case], own: Sequence[Case]
 ) -> list[Mark]:
     chosen = [index for index, case in enumerate(cases) if case in own]
-    place = np.log10(np.maximum(delay[:, chosen], SMALLEST_MS))
-    up = use[:, chosen]
-    right, middle = _log_mean(delay[:, chosen]), _mean(up)
-    marks: list[Mark] = []
-    for index, control in enumerate(controls):
-        known = ~np.isnan(up[index]) & ~np.isnan(place[index])
-        x, y = place[index][known], up[index][known]
-        marks.append(Dots(look(controls, control), x, y, y, y, size=SMALL))
+    waits, up = delay[:, chosen], use[:, chosen]
+    # NaN if a case is unknown, because other cases would not be comparable.
+    right, middle = _log(waits.mean(axis=1)), up.mean(axis=1)
+
+    def dots(index: int, x: Array, y: Array, size: float) -> Dots:
+        known = ~(np.isnan(x) | np.isnan(y))
+        return Dots(look(controls, controls[index]), x[known], y[known], y[known], y[known], size=size)
+
     best = front(right, middle)
     order = np.argsort(right[best], kind="stable")
+    marks: list[Mark] = [dots(index, _log(waits[index]), up[index], SMALL) for index in range(len(controls))]
     marks.append(Line(Style("nobody is better", INK, DASHED), right[best][order], middle[best][order]))
-    for index, control in enumerate(controls):
-        if not np.isnan(right[index]):
-            x, y = right[index : index + 1], middle[index : index + 1]
-            marks.append(Dots(look(controls, control), x, y, y, y, size=LARGE))
-    return marks
+    known = np.flatnonzero(~np.isnan(right)).tolist()
+    return marks + [dots(index, right[[index]], middle[[index]], LARGE) for index in known]
 
 
-def _mean(values: Array) -> Array:
-    """The mean over cases; NaN if one is unknown, because other cases would not be comparable."""
-    return np.asarray(values.mean(axis=1))
-
-
-def _log_mean(delay: Array) -> Array:
-    """The logarithm of the mean delay."""
-    return np.asarray(np.log10(np.maximum(delay.mean(axis=1), SMALLEST_MS)))
+def _log(delay_ms: Array) -> Array:
+    """Positions of delays on a logarithmic axis."""
+    return np.asarray(np.log10(np.maximum(delay_ms, SMALLEST_MS)))
 
 
 def delays(values: Values) -> Plot | None:
@@ -114,13 +88,12 @@ def delays(values: Values) -> Plot | None:
     """
     curves = []
     cases = values.of(DISTRIBUTION[0])[1]
-    for control in values.controls if cases else ():
-        index = values.controls.index(control)
-        each = np.stack([means_of_known(values.of(name, cases)[0])[index] for name in DISTRIBUTION])
-        # A percentile stands for the packets around it; the first and the last also for the ends.
-        edges = np.diff([0.0, *((a + b) / 2 for a, b in pairwise(PERCENTILES)), 100.0])
-        weight = np.repeat(edges, each.shape[1])
-        waited = each.ravel()
+    each = [means_of_known(values.of(name, cases)[0]) for name in DISTRIBUTION if cases]
+    # A percentile stands for the packets around it; the first and the last also for the ends.
+    edges = np.diff([0.0, *((a + b) / 2 for a, b in pairwise(PERCENTILES)), 100.0])
+    weight = np.repeat(edges, len(cases))
+    for index, control in enumerate(values.controls if cases else ()):
+        waited = np.concatenate([of[index] for of in each])
         if np.isnan(waited).any():
             continue
         order = np.argsort(waited, kind="stable")
@@ -133,16 +106,11 @@ def delays(values: Values) -> Plot | None:
         "Distribution of the queuing delay",
         f"Share of the packets that waited in queues for at most so long, over {len(cases)} cases of equal "
         "weight. It comes from the 5th, 25th, 50th, 75th and 95th percentile of each case.",
-        [("", [_on_log(one) for one in curves])],
+        [("", [replace(one, values=_log(one.values)) for one in curves])],
         "Queuing delay (ms)",
     )
     largest = max(float(one.values.max()) for one in curves)
-    axis = Axis.logarithmic("Queuing delay (ms)", SMALLEST_MS, max(largest, 1.0))
-    return Plot(drawn.name, drawn.title, drawn.caption, axis, drawn.y, drawn.axes)
-
-
-def _on_log(one: Distribution) -> Distribution:
-    return Distribution(one.look, np.log10(np.maximum(one.values, SMALLEST_MS)), one.share)
+    return replace(drawn, x=Axis.logarithmic("Queuing delay (ms)", SMALLEST_MS, max(largest, 1.0)))
 
 
 ROW, LEFT, WIDTH, TOP = 19, 150, 620, 22
@@ -180,8 +148,3 @@ def rank_diagram(ranking: Ranking, controls: Sequence[str], title: str) -> str:
             'stroke-width="4"/>'
         )
     return "".join([*parts, "</svg>"])
-
-
-def colours(controls: Sequence[str]) -> Mapping[str, str]:
-    """The colour of each control."""
-    return {control: look(controls, control).colour for control in controls}

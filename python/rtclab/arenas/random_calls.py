@@ -97,14 +97,8 @@ def uplink(source: random.Random) -> dict[str, Any]:
             steps.append([f"{10 + second} s", kbps(capacity * (other / capacity) ** (second / 25))])
         drawn["capacity"] = {"steps": steps}
     elif change == "delay":
-        ramp = {
-            "ramp": "linear",
-            "from": ms(delay),
-            "to": ms(_delay(source)),
-            "start": "10 s",
-            "end": "35 s",
-        }
-        drawn["delay"] = ramp
+        ends = {"from": ms(delay), "to": ms(_delay(source)), "start": "10 s", "end": "35 s"}
+        drawn["delay"] = {"ramp": "linear", **ends}
     return drawn
 
 

@@ -13,26 +13,17 @@ from typing import Any
 import polars as pl
 
 from rtclab.arenas.suite import FIRST, SECOND, TCP, ArenaSuite, beside
-from rtclab.arenas.values import Values, of_repeat, table
+from rtclab.arenas.values import OUTCOME, Values, of_repeat, table
 from rtclab.experiment import Results
 from rtclab.replays.settings import ControlChoice
 from rtclab.trace import OpenWindow
 
 SIM, LIVE = "sim", "live"
 PAIRS = pl.Schema(
-    {
-        "first": pl.String(),
-        "second": pl.String(),
-        "repeat": pl.Int64(),
-        "seed": pl.Int64(),
-        "status": pl.String(),
-        "reason": pl.String(),
-        "rate_first": pl.Float64(),
-        "rate_second": pl.Float64(),
-    }
+    {"first": pl.String(), "second": pl.String(), **OUTCOME}
+    | dict.fromkeys(("rate_first", "rate_second"), pl.Float64())
 )
 """The columns of the table of pairs."""
-_OUTCOME = ("repeat", "seed", "status", "reason")
 Repeats = dict[tuple[str, str], list[tuple[dict[str, Any], dict[tuple[str, str], float]]]]
 """By case and control the repeats in order: the outcome, and the values by metric and flow."""
 
@@ -170,8 +161,8 @@ def _by_case_and_control(results: Results, most: int | None = None) -> Repeats:
     for case, control, repeat, metric, flow, value in rows.iter_rows():
         numbers.setdefault((case, control, repeat), {})[metric, flow] = value
     found: Repeats = {}
-    for case, control, *outcome in results.outcomes().select("case", "control", *_OUTCOME).iter_rows():
-        known = dict(zip(_OUTCOME, outcome, strict=True))
+    for case, control, *outcome in results.outcomes().select("case", "control", *OUTCOME).iter_rows():
+        known = dict(zip(OUTCOME, outcome, strict=True))
         if most is None or known["repeat"] < most:
             of_repeat = numbers.get((case, control, known["repeat"]), {})
             found.setdefault((case, control), []).append((known, of_repeat))

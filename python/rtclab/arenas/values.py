@@ -176,16 +176,9 @@ def of_repeat(case: Case, numbers: Mapping[tuple[str, str], float]) -> dict[str,
     return found
 
 
-KEYS = pl.Schema(
-    {
-        "case": pl.String(),
-        "control": pl.String(),
-        "repeat": pl.Int64(),
-        "seed": pl.Int64(),
-        "status": pl.String(),
-        "reason": pl.String(),
-    }
-)
+OUTCOME = {"repeat": pl.Int64(), "seed": pl.Int64(), "status": pl.String(), "reason": pl.String()}
+"""The columns that say how a repeat ended."""
+KEYS = pl.Schema({"case": pl.String(), "control": pl.String(), **OUTCOME})
 
 
 def table(rows: Sequence[Mapping[str, object]]) -> pl.DataFrame:

@@ -28,10 +28,7 @@ class Band:
 
 
 def band(
-    repeats: Sequence[Samples],
-    points: int,
-    lows: Sequence[Samples] = (),
-    highs: Sequence[Samples] = (),
+    repeats: Sequence[Samples], points: int, lows: Sequence[Samples] = (), highs: Sequence[Samples] = ()
 ) -> Band:
     """Combines repeats in steps of one second, or in longer steps if there would be more than ``points``.
 
@@ -64,14 +61,10 @@ def thinned(values: Array, points: int) -> Array:
 
 def _pooled(repeats: Sequence[Samples]) -> Samples:
     """The samples of all repeats, sorted by time, without samples of intervals too short to draw."""
-    drawn = [_long_enough(samples) for samples in repeats]
+    drawn = [one if one.lasts_s is None else one.chosen(one.lasts_s >= LEAST_LENGTH_S) for one in repeats]
     at_s = np.concatenate([samples.at_s for samples in drawn])
     order = np.argsort(at_s, kind="stable")
     return Samples(at_s[order], np.concatenate([samples.values for samples in drawn])[order])
-
-
-def _long_enough(samples: Samples) -> Samples:
-    return samples if samples.lasts_s is None else samples.chosen(samples.lasts_s >= LEAST_LENGTH_S)
 
 
 def _per_step(

@@ -27,11 +27,6 @@ class FlowLine:
     look: Style
     points: int
 
-    @property
-    def receiver(self) -> str:
-        """The participant that receives the flow."""
-        return flows_in(self.run)[self.flow].receiver
-
 
 def flows_in(run: Run) -> dict[str, FlowInfo]:
     """The flows of all repeats by name; of equal names, the last repeat's."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import replace
-from io import BytesIO, StringIO
+from io import BytesIO
 from itertools import chain, zip_longest
 from pathlib import Path
 from typing import Any, Literal
@@ -48,6 +48,12 @@ from rtclab.report.picture_sizes import (
 from rtclab.trace import write_bytes, write_text
 
 PNG_DOTS_PER_INCH = 120
+LEFT_OUT = {
+    "svg": ("Creator", "Date", "Format", "Type"),
+    "pdf": ("Creator", "Producer", "CreationDate"),
+    "png": ("Software",),
+}
+"""Metadata that files lack, by kind, so that the same plot makes the same file."""
 MARKS_OF_A_LINE = 8
 MARKERS = {
     "circle": "o",
@@ -65,40 +71,25 @@ def write(path: Path, plot: Drawing, size: tuple[float, float] | None = None) ->
     ``size`` is the width of the picture and the height of each row of axes, in inches.
     """
     form = WIDE if size is None else of_size(*size)
-    match path.suffix:
-        case ".svg":
-            write_text(path, as_svg(plot, form))
-        case ".pdf":
-            write_bytes(path, as_pdf(plot, form))
-        case _:
-            write_bytes(path, as_png(plot, form))
+    if path.suffix == ".svg":
+        write_text(path, as_svg(plot, form))
+    else:
+        write_bytes(path, _saved(plot, form, path.suffix[1:]))
 
 
 def as_svg(plot: Drawing, form: Format = WIDE) -> str:
     """The content of an SVG file, without a date and with coordinates rounded to 1/100 pt."""
-    text = StringIO()
-    with matplotlib.rc_context(form.style):
-        nothing = dict.fromkeys(("Creator", "Date", "Format", "Type"))
-        _draw(plot, form).savefig(text, format="svg", metadata=nothing)
-    svg = re.sub(r"<metadata>.*?</metadata>\s*", "", text.getvalue(), flags=re.DOTALL)
+    svg = re.sub(r"<metadata>.*?</metadata>\s*", "", _saved(plot, form, "svg").decode(), flags=re.DOTALL)
     return re.sub(r' d="[^"]*"', lambda path: _rounded(path.group()), svg)
 
 
-def as_pdf(plot: Drawing, form: Format = WIDE) -> bytes:
-    """The content of a PDF file, without a date."""
-    file = BytesIO()
+def _saved(plot: Drawing, form: Format, kind: str) -> bytes:
+    """The content of a file of this kind."""
+    file, nothing = BytesIO(), dict.fromkeys(LEFT_OUT[kind])
+    dots_per_inch = PNG_DOTS_PER_INCH if kind == "png" else "figure"
     with matplotlib.rc_context(form.style):
-        nothing = dict.fromkeys(("Creator", "Producer", "CreationDate"))
-        _draw(plot, form).savefig(file, format="pdf", metadata=nothing)
+        _draw(plot, form).savefig(file, format=kind, dpi=dots_per_inch, metadata=nothing)
     return file.getvalue()
-
-
-def as_png(plot: Drawing, form: Format = WIDE) -> bytes:
-    """The content of a PNG file, with 120 dots per inch."""
-    image = BytesIO()
-    with matplotlib.rc_context(form.style):
-        _draw(plot, form).savefig(image, format="png", dpi=PNG_DOTS_PER_INCH, metadata={"Software": None})
-    return image.getvalue()
 
 
 def _rounded(path: str) -> str:
@@ -122,7 +113,7 @@ def _draw(plot: Drawing, form: Format = WIDE) -> Figure:
         left, bottom = index % columns == 0, index + columns >= count
         _label(axis, replace(plot, x=replace(plot.x, names=names)), left=left, bottom=bottom)
     titled = any(axes.title or axes.note for axes in plot.axes)
-    legend, legend_in = _legend(figure, drawn, _in_several_colours(plot), form)
+    legend, legend_in = _legend(figure, drawn, plot, form)
     above_in = legend_in + (form.inches(TITLE_EM) if titled else 0.0)
     _place(figure, form, (rows, columns), above_in, form.inches(BOTTOM_EM) + more_in)
     width_in, height_in = figure.get_size_inches()
@@ -229,21 +220,17 @@ def _name_places(axis: matplotlib_axes.Axes, named: Axis, which: Literal["x", "y
         axis.grid(visible=False, axis=which)
 
 
-def _in_several_colours(plot: Drawing) -> dict[str, Artist]:
-    """The samples in the legend of labels that marks of several colours share: in the colour of text."""
-    return {
-        label: Line2D([], [], color=INK, linestyle="none", marker=MARKERS[look.marker], markersize=5)
-        for label, look in shared_labels(plot).items()
-    }
-
-
 def _legend(
-    figure: Figure, drawn: list[matplotlib_axes.Axes], samples: dict[str, Artist], form: Format
+    figure: Figure, drawn: list[matplotlib_axes.Axes], plot: Drawing, form: Format
 ) -> tuple[Legend, float]:
     """Adds the legend; returns it, and its height in inches with the free space above it.
 
-    ``samples`` replace the samples of the labels that they name.
+    The samples of labels that marks of several colours share are in the colour of text.
     """
+    samples = {
+        label: Line2D([], [], color=INK, linestyle="none", marker=MARKERS[look.marker], markersize=5)
+        for label, look in shared_labels(plot).items()
+    }
     handles: dict[str, Artist] = {}
     of_axes = [zip(*axis.get_legend_handles_labels(), strict=True) for axis in drawn]
     # The first entry of each pair of axes comes first, so that flows precede entries that all axes share.
@@ -252,12 +239,7 @@ def _legend(
     columns = form.legend_columns([len(label) for label in handles])
     # `_draw` puts it above the axes, where it cannot cover data, when the figure has its size.
     legend = figure.legend(
-        list(handles.values()),
-        list(handles),
-        ncols=columns,
-        borderaxespad=0,
-        borderpad=0.2,
-        loc="upper left",
+        list(handles.values()), list(handles), ncols=columns, borderaxespad=0, borderpad=0.2, loc="upper left"
     )
     return legend, -(-len(handles) // columns) * form.inches(LEGEND_ROW_EM) + LEGEND_EDGE_IN
 

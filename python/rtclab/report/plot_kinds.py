@@ -193,14 +193,9 @@ def _points(points: Points, shift: float, repeats: int) -> list[Dots]:
     one = points.summary
     ends = (one.mean, one.mean) if np.isnan(one.ci95) else (one.ci95_low, one.ci95_high)
     mean, low, high = (np.array([value]) for value in (one.mean, *ends))
+    x = np.arange(values.size, dtype=np.float64) + shift
     return [
-        Dots(
-            points.look,
-            np.arange(values.size, dtype=np.float64) + shift,
-            values,
-            values - deviations,
-            values + deviations,
-        ),
+        Dots(points.look, x, values, values - deviations, values + deviations),
         Dots(points.look, np.array([repeats + shift]), mean, low, high, hollow=True),
     ]
 
@@ -233,12 +228,5 @@ def _columns(one: Bars, shift: float, width: float, opacity: float) -> Columns:
     """The bars of a series, moved by ``shift`` from the centres of the groups."""
     values = np.array(one.values, float)
     errors = np.array(one.errors, float) if len(one.errors) else np.zeros(values.size)
-    return Columns(
-        one.look,
-        np.arange(values.size, dtype=np.float64) + shift,
-        width,
-        values,
-        values - errors,
-        values + errors,
-        opacity,
-    )
+    x = np.arange(values.size, dtype=np.float64) + shift
+    return Columns(one.look, x, width, values, values - errors, values + errors, opacity)

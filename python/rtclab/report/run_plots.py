@@ -202,7 +202,7 @@ def _title(lines: list[FlowLine]) -> str:
     """The flow that a panel shows, or the receiver of its flows."""
     if _one_flow(lines):
         return flow_in_words(lines[0].flow)
-    receivers = {line.receiver for line in lines}
+    receivers = {flows_in(line.run)[line.flow].receiver for line in lines}
     return f"to {receivers.pop()}" if len(receivers) == 1 else ""
 
 
@@ -215,21 +215,29 @@ def _filled(lines: list[FlowLine]) -> bool:
     return _one_flow(lines) and len(lines) <= MOST_RANGES
 
 
-def _no_guides(_lines: list[FlowLine]) -> Guides:
-    return []
-
-
 def _over_time(
-    panels: Panels, series: Series, guides: Callable[[list[FlowLine]], Guides] = _no_guides
+    panels: Panels, series: Series, guides: Callable[[list[FlowLine]], Guides] | None = None
 ) -> list[Panel]:
-    return [
-        Panel(
-            _title(lines),
-            [curve(line, series, filled=_filled(lines)) for line in lines],
-            guides=guides(lines),
-        )
-        for lines in panels
-    ]
+    drawn = [(lines, [curve(line, series, filled=_filled(lines)) for line in lines]) for lines in panels]
+    return [Panel(_title(lines), curves, guides=guides(lines) if guides else ()) for lines, curves in drawn]
+
+
+def _plot(
+    name: str,
+    title: str,
+    caption: str,
+    panels: Sequence[Panel],
+    unit: str = "Rate (kbit/s)",
+    ranges: str = OVER_REPEATS,
+) -> Plot | None:
+    """A plot over time; None if it would have no panels."""
+    return plot_kinds.over_time(name, title, caption, panels, unit, ranges) if panels else None
+
+
+def _with_curves(panels: Sequence[Panel]) -> list[Panel]:
+    """The panels that have curves, without curves that have no points."""
+    drawn = [(panel, [one for one in panel.curves if one.band.at_s.size]) for panel in panels]
+    return [replace(panel, curves=curves) for panel, curves in drawn if curves]
 
 
 def _guides(label: str, series: Series, lines: list[FlowLine]) -> Guides:
@@ -250,7 +258,7 @@ def _common_capacity(lines: list[FlowLine]) -> Steps | None:
     return first if all(first.same_as(other) for other in others) else None
 
 
-def _rate(panels: Panels, condition: str = "") -> Plot:
+def _rate(panels: Panels, condition: str = "") -> Plot | None:
     drawn = [
         replace(panel, limit=_common_capacity(lines) if _one_flow(lines) else None)
         for panel, lines in zip(_over_time(panels, rate.received_kbps, _control_targets), panels, strict=True)
@@ -261,34 +269,30 @@ def _rate(panels: Panels, condition: str = "") -> Plot:
         caption += f" The capacity is the capacity of the narrowest path of the route{condition}."
     if any(panel.guides for panel in drawn):
         caption += " Dotted: the target of the sender's congestion control."
-    return plot_kinds.over_time("rate", title, caption, drawn, "Rate (kbit/s)", OVER_REPEATS)
+    return _plot("rate", title, caption, drawn)
 
 
 def _target(panels: Panels) -> Plot | None:
     """None if nobody saw the packets, as in a log of getStats."""
     drawn = _over_time(panels, rate.sent_kbps, _targets)
-    if not any(one.band.at_s.size for panel in drawn for one in panel.curves):
+    if not _with_curves(drawn):
         return None
     title, caption = "Sending rate", "IP bytes sent in each second, with headers and retransmissions"
     if any(panel.guides for panel in drawn):
         title += " and target bitrate"
         caption += ", and the bitrate that congestion control asked of the encoder"
-    return plot_kinds.over_time(
-        "target", title, f"{caption}; means over repeats.", drawn, "Rate (kbit/s)", OVER_REPEATS
-    )
+    return _plot("target", title, f"{caption}; means over repeats.", drawn)
 
 
 def _stats_rate(panels: Panels) -> Plot | None:
     """Rates of flows that only getStats describes, as in a log of a browser; None if there are none."""
-    drawn = [Panel(_title(lines), _stats_curves(lines), guides=_targets(lines)) for lines in panels]
-    drawn = [panel for panel in drawn if panel.curves]
-    if not drawn:
-        return None
+    drawn = _with_curves(
+        [Panel(_title(lines), _stats_curves(lines), guides=_targets(lines)) for lines in panels]
+    )
     caption = "RTP headers and payload that the browser sent or received between two reports of getStats."
     if any(panel.guides for panel in drawn):
         caption += " Dotted: the bitrate that congestion control asked of the encoder."
-    title = "Rate in getStats"
-    return plot_kinds.over_time("stats-rate", title, caption, drawn, "Rate (kbit/s)", OVER_REPEATS)
+    return _plot("stats-rate", "Rate in getStats", caption, drawn)
 
 
 def _stats_curves(lines: list[FlowLine]) -> list[Curve]:
@@ -308,19 +312,14 @@ def _wire_and_stats(panels: Panels) -> Plot | None:
     """A panel per stream; None if packets were not recorded or there are too many streams."""
     streams = [(line, kind) for line in _lines(panels) for kind in _kinds(line)]
     drawn = [_stream_panel(line, kind) for line, kind in streams] if len(streams) <= MOST_PANELS else []
-    drawn = [panel for panel in drawn if panel.curves[0].band.at_s.size]
-    if not drawn:
-        return None
-    return plot_kinds.over_time(
+    return _plot(
         "wire-and-stats",
         "Rate on the wire and in getStats",
         "Solid: IP bytes of the RTP packets that reached the receiver in each second. Dotted: RTP headers "
         "and payload that the receiver's getStats counted between two reports. The rate on the wire is "
         "higher because it includes IP, UDP and SRTP overhead, retransmissions and padding. The curves can "
         "cross, because the intervals between reports do not coincide with the seconds on the wire.",
-        drawn,
-        "Rate (kbit/s)",
-        OVER_REPEATS,
+        _with_curves(drawn),
     )
 
 
@@ -335,11 +334,11 @@ def _stream_panel(line: FlowLine, kind: str) -> Panel:
     return Panel(f"{flow_in_words(line.flow)}, {kind}", [on_wire], guides=[("getStats", counted)])
 
 
-def _delay(panels: Panels) -> Plot:
+def _delay(panels: Panels) -> Plot | None:
     drawn = [
         Panel(_title(lines), [delay_curve(line, filled=_filled(lines)) for line in lines]) for lines in panels
     ]
-    return plot_kinds.over_time(
+    return _plot(
         "delay",
         "One-way delay over time",
         "Mean over the packets of each second, and over repeats.",
@@ -385,20 +384,12 @@ def _repeats(panels: Panels) -> Plot:
 
 def _frame_rate(panels: Panels) -> Plot | None:
     """Frame rate of the flows that carry video; None if there are none."""
-    with_frames = [
-        replace(panel, curves=curves)
-        for panel in _over_time(panels, media.decoded_fps)
-        if (curves := [one for one in panel.curves if one.band.at_s.size])
-    ]
-    if not with_frames:
-        return None
-    return plot_kinds.over_time(
+    return _plot(
         "frame-rate",
         "Frame rate",
         "Frames decoded by the receiver in each second, mean over repeats.",
-        with_frames,
+        _with_curves(_over_time(panels, media.decoded_fps)),
         "Frame rate (frame/s)",
-        OVER_REPEATS,
     )
 
 

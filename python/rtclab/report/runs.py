@@ -39,40 +39,17 @@ MOST_FLOWS = 20
 
 
 @dataclass(frozen=True)
-class MeasuredRow:
-    """A metric, and for each column its row of the measured table, or None if it has none."""
-
-    metric: Metric
-    cells: Sequence[dict[str, Any] | None]
-
-    @property
-    def unit(self) -> str:
-        """The unit of the cells."""
-        return next((str(cell["unit"]) for cell in self.cells if cell is not None), self.metric.unit)
-
-
-@dataclass(frozen=True)
 class ComparedRow:
-    """A metric of a flow, and for each run beyond the first its row of the compared table."""
+    """A metric of a flow, and for each run beyond the first its row of the compared table.
+
+    ``baseline`` is the first of these that has a value of the first run, if any has one. All numbers have the
+    decimals of ``like``.
+    """
 
     metric: Metric
     cells: Sequence[dict[str, Any]]
-
-    @property
-    def unit(self) -> str:
-        """The unit of the cells."""
-        return self.metric.compared_unit
-
-    @property
-    def baseline(self) -> dict[str, Any]:
-        """The first cell that has a value of the first run, if any has one."""
-        return next((cell for cell in self.cells if cell["base"] is not None), self.cells[0])
-
-    @property
-    def like(self) -> float | None:
-        """The value whose decimals all numbers of the row have."""
-        means = [self.baseline["base"], *(cell["new"] for cell in self.cells)]
-        return next((mean for mean in means if mean is not None), None)
+    baseline: dict[str, Any]
+    like: float
 
 
 @dataclass(frozen=True)
@@ -80,7 +57,6 @@ class Spread:
     """A metric over many flows: their mean, and the lowest and highest value, each with its flow."""
 
     metric: Metric
-    unit: str
     mean: float
     lowest: tuple[float, str]
     highest: tuple[float, str]
@@ -112,9 +88,7 @@ def write_report(
         cautions=_cautions(run),
         facts=_facts(run),
         network=words.network_of(run),
-        failures=[repeat for repeat in run.repeats if repeat.status == "failed"],
-        errors=[repeat for repeat in run.repeats if repeat.status == "error"],
-        notes=[repeat for repeat in run.repeats if repeat.note],
+        problems=_problems(run),
         columns=[flow_in_words(flow) for flow in shown],
         left_out=len(flows) - len(shown),
         rows=_rows(measured, shown),
@@ -219,24 +193,46 @@ def _compared_rows(compared: pl.DataFrame, flow: str) -> list[ComparedRow]:
     cells: dict[str, list[dict[str, Any]]] = {}
     for cell in compared.filter(flow=flow).iter_rows(named=True):
         cells.setdefault(cell["metric"], []).append(cell)
-    rows = [ComparedRow(METRICS[name], of_metric) for name, of_metric in cells.items()]
-    return [row for row in rows if row.like is not None]
+    rows = []
+    for name, of_metric in cells.items():
+        baseline = next((cell for cell in of_metric if cell["base"] is not None), of_metric[0])
+        means = [baseline["base"], *(cell["new"] for cell in of_metric)]
+        if known := [mean for mean in means if mean is not None]:
+            rows.append(ComparedRow(METRICS[name], of_metric, baseline, known[0]))
+    return rows
 
 
-def _rows(table: pl.DataFrame, flows: Sequence[str]) -> list[MeasuredRow]:
-    """A row for each metric that has a value for any of the flows, in the order of the registry."""
+def _rows(table: pl.DataFrame, flows: Sequence[str]) -> list[tuple[Metric, list[dict[str, Any] | None]]]:
+    """The metrics that have a value for any of the flows, in the order of the registry.
+
+    Each comes with its row of the measured table for each flow, or None if it has none.
+    """
     known = {(row["metric"], row["flow"]): row for row in table.iter_rows(named=True)}
     rows = []
     for metric in METRICS.values():
         cells = [known.get((metric.name, flow)) for flow in flows]
         if any(cell is not None and cell["mean"] is not None for cell in cells):
-            rows.append(MeasuredRow(metric, cells))
+            rows.append((metric, cells))
     return rows
 
 
 def _in_order(run: Run) -> list[str]:
     """The flows of a run that do not carry feedback alone, beginning with the main flows."""
     return list(dict.fromkeys([*main_flows(run), *carrying([run])]))
+
+
+def _problems(run: Run) -> list[tuple[str, list[tuple[str, str, str]]]]:
+    """What is said of repeats: a heading, and the number of each repeat and the reason."""
+    named = [(f"Repeat {one.repeat}", one) for one in run.repeats]
+    reasons = [(one.status, (name, "", one.reason or "no reason recorded")) for name, one in named]
+    return [
+        ("Failed repeats", [row for status, row in reasons if status == "failed"]),
+        (
+            "Repeats that say nothing about the call: the laboratory failed",
+            [row for status, row in reasons if status == "error"],
+        ),
+        ("Notes on finished repeats", [(name, "", one.note) for name, one in named if one.note]),
+    ]
 
 
 def _means(table: pl.DataFrame, column: str) -> dict[tuple[str, str], float]:
@@ -252,7 +248,7 @@ def _spreads(measured: pl.DataFrame, flows: Sequence[str]) -> list[Spread]:
         if flow in flows:
             values.setdefault(metric, []).append((mean, flow_in_words(flow)))
     return [
-        Spread(METRICS[name], METRICS[name].unit, fmean(mean for mean, _ in found), min(found), max(found))
+        Spread(METRICS[name], fmean(mean for mean, _ in found), min(found), max(found))
         for name, found in values.items()
     ]
 
@@ -281,9 +277,9 @@ def _streams(run: Run, flows: Sequence[str]) -> list[tuple[str, StreamRates]]:
 
 def _cautions(run: Run) -> list[str]:
     """What a reader must know of the results, beginning with the repeats that are missing."""
-    incomplete = words.incomplete(run)
-    resume = f"{incomplete} `rtclab run --resume {run.path}` runs them."
-    return [*([resume] if incomplete else []), *words.cautions(run), *imported.cautions(run.traces)]
+    missing = f"{run.unfinished} of {run.planned} repeats did not run to their end."
+    resume = [f"{missing} `rtclab run --resume {run.path}` runs them."] if run.unfinished else []
+    return [*resume, *words.cautions(run), *imported.cautions(run.traces)]
 
 
 def _facts(run: Run) -> list[tuple[str, str]]:

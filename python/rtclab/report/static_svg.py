@@ -9,18 +9,7 @@ import numpy as np
 
 from rtclab.metrics.series import Array
 from rtclab.report.bands import thinned
-from rtclab.report.drawing import (
-    GRID,
-    QUIET,
-    RANGE_OPACITY,
-    Axis,
-    Cells,
-    Columns,
-    Dots,
-    Drawing,
-    Line,
-    Mark,
-)
+from rtclab.report.drawing import GRID, QUIET, RANGE_OPACITY, Axis, Cells, Columns, Dots, Drawing, Line, Mark
 
 WIDTH, HEIGHT = 480, 250
 LEFT, RIGHT, TOP, BOTTOM = 52, 10, 24, 42

@@ -225,11 +225,9 @@ def _delays(found: Findings, flows: Sequence[str]) -> str:
     """The one-way delays to or from those whose packets take much longer than all others."""
     delays = _values(found, "one_way_delay", flows)
     for way, ends in (("to", found.receivers), ("from", found.senders)):
-        if split := _split(delays, ends, high_is_bad=True):
-            theirs, others = (
-                _span("{}", _ms, values, named=False) for values in (split.theirs, split.others)
-            )
-            return f"packets {way} {split.who} take {theirs}, {way} the others {others}"
+        if split := _split(delays, ends, _ms, high_is_bad=True):
+            who, theirs, others = split
+            return f"packets {way} {who} take {theirs}, {way} the others {others}"
     return ""
 
 
@@ -239,29 +237,23 @@ def _uneven_rates(found: Findings, rates: Mapping[str, float]) -> str:
         ("receives", "receive", "", found.receivers),
         ("is received", "are received", "at ", found.senders),
     ):
-        if split := _split(rates, ends, high_is_bad=False):
-            theirs, others = (
-                _span("{}", _rate, values, named=False) for values in (split.theirs, split.others)
-            )
-            does = verb_of_many if " and " in split.who else verb
-            return f"{split.who} {does} {at}{theirs}, the others {at}{others}"
+        if split := _split(rates, ends, _rate, high_is_bad=False):
+            who, theirs, others = split
+            return f"{who} {verb_of_many if ' and ' in who else verb} {at}{theirs}, the others {at}{others}"
     return ""
 
 
-@dataclass(frozen=True)
-class _Split:
-    """Participants with much worse values than all others, and the values of both by flow."""
-
-    who: str
-    theirs: Mapping[str, float]
-    others: Mapping[str, float]
-
-
-def _split(values: Mapping[str, float], ends: Mapping[str, str], *, high_is_bad: bool) -> _Split | None:
+def _split(
+    values: Mapping[str, float],
+    ends: Mapping[str, str],
+    in_words: Callable[[float], str],
+    *,
+    high_is_bad: bool,
+) -> tuple[str, str, str] | None:
     """The participants whose flows all have worse values than all other flows, and much worse on average.
 
-    ``ends`` has the participant of each flow. None if nobody stands out. Of several ways to divide the
-    participants, the one with the widest gap counts.
+    With them come their values and those of all others, in words. ``ends`` has the participant of each flow.
+    None if nobody stands out. Of several ways to divide the participants, the one with the widest gap counts.
     """
     if len(values) <= 2 or min(values.values()) <= 0:
         return None
@@ -280,7 +272,8 @@ def _split(values: Mapping[str, float], ends: Mapping[str, str], *, high_is_bad:
         if gap > widest and fmean(high.values()) > MUCH * fmean(low.values()):
             widest = gap
             who = [name for name in of_end if name in ranked[:count]]
-            found = _Split(names_in_words(who, MOST_RECEIVERS), theirs, others)
+            bad, good = (_span("{}", in_words, own, named=False) for own in (theirs, others))
+            found = names_in_words(who, MOST_RECEIVERS), bad, good
     return found
 
 

@@ -226,13 +226,6 @@ def finished(run: Run) -> str:
     return str(run.planned) if run.finished == run.planned else f"{run.finished} of {run.planned}"
 
 
-def incomplete(run: Run) -> str:
-    """A sentence on repeats that resuming the run would run; empty if there are none."""
-    if not run.unfinished:
-        return ""
-    return f"{run.unfinished} of {run.planned} repeats did not run to their end."
-
-
 def controls(run: Run) -> list[tuple[str, str]]:
     """What controlled the rates, as pairs of name and value.
 
@@ -268,10 +261,7 @@ def controls(run: Run) -> list[tuple[str, str]]:
         ("Feedback", _of_each(feedback)),
         ("ECN sent", _of_each({name: _sent_with(sent) for name, (_, sent) in wire.items()})),
         ("ECN", _of_each(ecn)),
-        (
-            "Field trials",
-            f"{trials} as given; Chromium ignores unknown names" if trials else "",
-        ),
+        ("Field trials", f"{trials} as given; Chromium ignores unknown names" if trials else ""),
     ]
 
 
