@@ -5,23 +5,55 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import polars as pl
 
 from rtclab.errors import BadInput
-from rtclab.experiment import Results
+from rtclab.experiment.fields import Field
 from rtclab.experiment.flows import Flows
 from rtclab.metrics import METRICS, Metric, essentials
 from rtclab.report.page import write_page
 from rtclab.report.plot import Plot
 from rtclab.report.sweep_plots import MAX_LINES, sweep_plot
 from rtclab.report.words import flow_in_words, versions
-from rtclab.trace import window_in_words
+from rtclab.trace import OpenWindow, Run, window_in_words
 
 MAX_ROWS = 200
 """Maximum number of rows in the table of points. The store has all rows."""
 MAX_FAILURES = 20
+
+
+class Swept(Protocol):
+    """What the report needs of :class:`rtclab.Results`."""
+
+    @property
+    def path(self) -> Path: ...
+    @property
+    def name(self) -> str: ...
+    @property
+    def fields(self) -> list[str]: ...
+    @property
+    def varied(self) -> tuple[Field, ...]: ...
+    @property
+    def conditions(self) -> list[str]: ...
+    @property
+    def part(self) -> str: ...
+    @property
+    def window(self) -> OpenWindow | None: ...
+    @property
+    def page_suffix(self) -> str: ...
+    @property
+    def runs(self) -> list[Run]: ...
+    @property
+    def finished(self) -> int: ...
+    @property
+    def planned(self) -> int: ...
+    def outcomes(self) -> pl.DataFrame: ...
+    def failures(self) -> pl.DataFrame: ...
+    def metrics(self, *, metrics: Sequence[str] | None = None) -> pl.DataFrame: ...
+    def rows_of_flows(self, rows: pl.DataFrame, flows: Flows) -> pl.DataFrame: ...
+    def without_feedback(self, rows: pl.DataFrame) -> pl.DataFrame: ...
 
 
 @dataclass(frozen=True)
@@ -49,7 +81,7 @@ class PointLine:
     repeats: str = ""
 
 
-def write_sweep_report(results: Results, summary: pl.DataFrame, chosen: SweepView | None = None) -> Path:
+def write_sweep_report(results: Swept, summary: pl.DataFrame, chosen: SweepView | None = None) -> Path:
     """Writes ``report.html`` into the directory of the results of several conditions; returns its path.
 
     The page of some of the conditions says which, and has a name of its own.
@@ -81,7 +113,7 @@ def write_sweep_report(results: Results, summary: pl.DataFrame, chosen: SweepVie
     )
 
 
-def sweep_plots(results: Results, summary: pl.DataFrame, chosen: SweepView) -> list[Plot]:
+def sweep_plots(results: Swept, summary: pl.DataFrame, chosen: SweepView) -> list[Plot]:
     """The plots of the chosen or the essential metrics, in the order of the report."""
     names = [metric.name for metric in _essential(summary, chosen)[1]]
     rows = _of_flows(results, results.metrics(metrics=names), chosen)
@@ -92,7 +124,7 @@ def sweep_plots(results: Results, summary: pl.DataFrame, chosen: SweepView) -> l
     ]
 
 
-def _of_flows(results: Results, rows: pl.DataFrame, chosen: SweepView) -> pl.DataFrame:
+def _of_flows(results: Swept, rows: pl.DataFrame, chosen: SweepView) -> pl.DataFrame:
     """The rows of the chosen flows, or of all flows that do not carry feedback alone."""
     return results.without_feedback(rows) if chosen.flow is None else results.rows_of_flows(rows, chosen.flow)
 
@@ -104,7 +136,7 @@ def _essential(summary: pl.DataFrame, chosen: SweepView) -> tuple[pl.DataFrame, 
     return rows, [METRICS[metric] for metric in names if metric in rows["metric"]]
 
 
-def _plots(results: Results, metric: str, rows: pl.DataFrame, chosen: SweepView) -> list[Plot]:
+def _plots(results: Swept, metric: str, rows: pl.DataFrame, chosen: SweepView) -> list[Plot]:
     """The plots of a metric. With more fields than a plot can show, its values are averaged over some."""
     fields = [field for field in results.varied if field.count > 1] or results.varied[:1]
     if rows.is_empty():
@@ -133,7 +165,7 @@ def _plots(results: Results, metric: str, rows: pl.DataFrame, chosen: SweepView)
         ]
 
 
-def _facts(results: Results) -> list[tuple[str, str]]:
+def _facts(results: Swept) -> list[tuple[str, str]]:
     """The facts at the top of the report, as pairs of label and value."""
     run = results.runs[0]
     repeats = f"{run.planned} of each" + (", with the same seeds" if results.fields else "")
