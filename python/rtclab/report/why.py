@@ -17,6 +17,7 @@ from rtclab.experiment.flows import Flows, chosen_flows
 from rtclab.metrics import METRICS, media_flows
 from rtclab.metrics.accounts.limits import NAMES, course_of
 from rtclab.metrics.accounts.losses import lost_packets
+from rtclab.metrics.accounts.packets import read
 from rtclab.metrics.accounts.queues import UsedPath, bottleneck_of
 from rtclab.metrics.accounts.stalls import Stall, stalls_of
 from rtclab.metrics.accounts.waits import STAGES, mean_waits_ms
@@ -254,6 +255,8 @@ def why(run: Run, flows: Flows = None, most: int = MOST_EXPLAINED) -> Why:
         left_out, wanted = len(wanted[most:]), wanted[:most]
     else:
         left_out, wanted = 0, chosen_flows(flows, run.flows)
+    for trace in run.traces:
+        read(trace, wanted)
     accounts = [account for flow in wanted if (account := _account(run, flow)) is not None]
     return Why(accounts, left_out)
 

@@ -282,11 +282,14 @@ def _check_schema(path: Path, value: dict[str, Any]) -> None:
     number = value.get("schema", 1 if value.keys() & {"scenario", "flows"} else SCHEMA)
     if not isinstance(number, int) or number == SCHEMA:
         return
-    older = number < SCHEMA
+    if number < SCHEMA:
+        raise OtherSchema(
+            f"{path}: written by an older rtclab, with schema {number}; this one reads schema {SCHEMA}",
+            hint="run the scenario again",
+        )
     raise OtherSchema(
-        f"{path}: written by {'an older' if older else 'a newer'} rtclab, with schema {number}; this one "
-        f"reads schema {SCHEMA}",
-        hint="run the scenario again" if older else "update rtclab",
+        f"{path}: written by a newer rtclab, with schema {number}; this one reads schema {SCHEMA}",
+        hint="update rtclab",
     )
 
 

@@ -15,11 +15,12 @@ import polars as pl
 from numpy.typing import NDArray
 
 from rtclab.metrics.accounts.losses import lost_packets
+from rtclab.metrics.accounts.packets import rtcp_packets
 from rtclab.metrics.flows import media_flows
 from rtclab.metrics.packets import NEVER, packets_of, were_recorded
 from rtclab.metrics.promises import inside_ns, promised
 from rtclab.metrics.series import Array, IntegerArray, counter, gauge_of_streams, slopes, span_ns
-from rtclab.trace import NS_PER_S, Trace
+from rtclab.trace import NS_PER_S, Trace, rows_by
 
 LIMITS: dict[str, str] = {
     "pause": "the sender pauses",
@@ -426,11 +427,9 @@ def _feedback(trace: Trace, flow: str, at_ns: IntegerArray) -> tuple[NDArray[np.
 
 def _rtcp(trace: Trace) -> dict[str, tuple[IntegerArray, IntegerArray]]:
     """By flow, when its packets of RTCP were sent, and when they arrived."""
-    columns = {name: pl.col(name) for name in ("flow", "protocol", "sent_ns", "delivered_ns")}
-    rows = trace.select("packets", **columns).filter(pl.col("protocol") == "rtcp")
     return {
         str(flow): (part["sent_ns"].to_numpy(), part["delivered_ns"].drop_nulls().to_numpy())
-        for (flow,), part in rows.group_by("flow")
+        for flow, part in rows_by(rtcp_packets(trace), "flow").items()
     }
 
 

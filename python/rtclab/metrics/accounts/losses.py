@@ -8,9 +8,10 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
+from rtclab.metrics.accounts.packets import packets_in_order
 from rtclab.metrics.loss import packet_loss
 from rtclab.metrics.packets import were_recorded
-from rtclab.metrics.series import IntegerArray, before_end
+from rtclab.metrics.series import IntegerArray
 from rtclab.trace import NS_PER_MS, NS_PER_S, Trace, rows_by
 
 CAUSES: dict[str, str] = {
@@ -90,25 +91,8 @@ def lost_packets(trace: Trace, flow: str) -> Lost:
     return trace.cached_in_window(_lost, flow)
 
 
-def packets_in_order(trace: Trace, flow: str) -> pl.DataFrame:
-    """The packets that a flow sent before its end, in the order in which they were sent."""
-    names = (
-        "flow",
-        "sent_ns",
-        "delivered_ns",
-        "dropped_ns",
-        "drop_cause",
-        "drop_path",
-        "kind",
-        "rtp_timestamp",
-    )
-    columns = {name: pl.col(name) for name in names}
-    rows = trace.select("packets", pl.col("flow") == flow, **columns)
-    return rows.filter(before_end(trace, "sent_ns")).sort("sent_ns", maintain_order=True)
-
-
 def _lost(trace: Trace, flow: str) -> Lost:
-    rows = trace.cached_in_window(packets_in_order, flow) if were_recorded(trace) else None
+    rows = packets_in_order(trace, flow) if were_recorded(trace) else None
     # A packet that is missing from a capture or log need not be lost.
     if rows is None or (trace.manifest.backend in IMPORTED and not packet_loss(trace, flow) > 0):
         texts = np.empty(0, np.str_)
@@ -184,7 +168,7 @@ def _all_lost(rows: pl.DataFrame, number: NDArray[np.uint32], sent_ns: IntegerAr
 
 def _runs(trace: Trace, flow: str, lost: Lost) -> IntegerArray:
     """The number of the run of losses that each lost packet belongs to."""
-    rows = trace.cached_in_window(packets_in_order, flow)
+    rows = packets_in_order(trace, flow)
     index = np.searchsorted(rows["sent_ns"].to_numpy(), lost.sent_ns)
     steps: IntegerArray = np.append(0, np.cumsum(np.diff(index) > 1))
     return steps

@@ -14,7 +14,8 @@ import polars as pl
 from numpy.typing import NDArray
 
 from rtclab.metrics.accounts.limits import course_of
-from rtclab.metrics.accounts.losses import lost_packets, outages, packets_in_order
+from rtclab.metrics.accounts.losses import lost_packets, outages
+from rtclab.metrics.accounts.packets import packets_in_order
 from rtclab.metrics.media import frozen_spans
 from rtclab.metrics.packets import NEVER, were_recorded
 from rtclab.metrics.promises import inside_ns
@@ -153,7 +154,7 @@ class _Media:
 
 
 def _media(trace: Trace, flow: str) -> _Media:
-    rows = trace.cached(packets_in_order, flow).filter(pl.col("kind").is_in(["video", "rtx", "fec"]))
+    rows = packets_in_order(trace, flow).filter(pl.col("kind").is_in(["video", "rtx", "fec"]))
     sent_ns = rows["sent_ns"].to_numpy()
     delivered_ns = rows["delivered_ns"].fill_null(NEVER).to_numpy()
     is_video = (rows["kind"] == "video").to_numpy()

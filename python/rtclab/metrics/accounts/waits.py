@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import polars as pl
 
+from rtclab.metrics.accounts.packets import packets_in_order
 from rtclab.metrics.packets import were_recorded
 from rtclab.metrics.series import before_end
 from rtclab.trace import NS_PER_MS, Trace
@@ -49,9 +50,7 @@ def _waits(trace: Trace, flow: str) -> pl.DataFrame:
     frames = frames.drop_nulls(["captured_ns", "received_ns", "rendered_ns"])
     if frames.is_empty() or not were_recorded(trace):
         return SCHEMA.to_frame()
-    columns = (*_PICTURE, "sent_ns", "delivered_ns", "queued_ns", "kind")
-    is_media = (pl.col("flow") == flow) & (pl.col("kind") == "video")
-    media = trace.whole.select("packets", is_media, **{name: pl.col(name) for name in columns})
+    media = packets_in_order(trace.whole, flow).filter(pl.col("kind") == "video")
     came = pl.col("delivered_ns").is_not_null()
     last = pl.col("delivered_ns") == pl.col("delivered_ns").max()
     pictures = media.group_by(_PICTURE).agg(

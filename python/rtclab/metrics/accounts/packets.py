@@ -1,0 +1,58 @@
+"""The packets of the flows that are explained, read at once, because a meeting has millions of packets."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import polars as pl
+
+from rtclab.metrics.packets import were_recorded
+from rtclab.metrics.series import before_end
+from rtclab.trace import SCHEMAS, Trace, rows_by
+from rtclab.trace.trace import rows_within
+
+COLUMNS = (
+    *("flow", "sent_ns", "delivered_ns", "queued_ns", "dropped_ns", "drop_cause", "drop_path"),
+    *("protocol", "kind", "ssrc", "rtp_timestamp"),
+)
+NO_ROWS = SCHEMAS["packets"].to_frame().select(COLUMNS)
+
+
+def read(trace: Trace, flows: Sequence[str]) -> None:
+    """Reads the packets of some flows, and all RTCP, in one pass; what is known already is not read again."""
+    known = trace.cached(_known)
+    missing = [flow for flow in flows if flow not in known]
+    if not missing or not were_recorded(trace):
+        return
+    wanted = pl.col("flow").is_in(missing)
+    if RTCP not in known:
+        wanted |= pl.col("protocol") == "rtcp"
+    columns = {name: pl.col(name) for name in COLUMNS}
+    rows = trace.whole.select("packets", wanted, **columns).sort("sent_ns", maintain_order=True)
+    if RTCP not in known:
+        known[RTCP] = rows.filter(pl.col("protocol") == "rtcp")
+    known |= dict.fromkeys(missing, NO_ROWS)
+    known |= {flow: part for flow, part in rows_by(rows, "flow").items() if flow in missing}
+
+
+RTCP = ""
+"""Stands for all packets of RTCP, among names of flows."""
+
+
+def _known(trace: Trace) -> dict[str, pl.DataFrame]:
+    return {}
+
+
+def packets_in_order(trace: Trace, flow: str) -> pl.DataFrame:
+    """The packets that a flow sent in the trace's window and before its end, in the order of sending."""
+    read(trace, [flow])
+    rows = trace.cached(_known).get(flow, NO_ROWS)
+    rows = rows if trace.window is None else rows_within("packets", rows, trace.window)
+    return rows.filter(before_end(trace, "sent_ns"))
+
+
+def rtcp_packets(trace: Trace) -> pl.DataFrame:
+    """All packets of RTCP over all of the time, in the order in which they were sent."""
+    if RTCP not in trace.cached(_known):
+        read(trace, trace.flows[:1])
+    return trace.cached(_known).get(RTCP, NO_ROWS)
