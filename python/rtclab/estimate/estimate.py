@@ -65,13 +65,10 @@ class Estimate:
         Columns: ``of`` (a flow or a participant), ``name``, ``value``, ``low`` and ``high`` (95 % interval;
         null where there is no bound), ``unit``, ``grade`` (how it is known) and ``note``.
         """
-        rows = [
-            (one.of, one.name, one.value, one.low, one.high, one.unit, one.grade, one.note)
-            for one in self.findings
-        ]
-        text, number = pl.String, pl.Float64
-        schema = {"of": text, "name": text, "value": number, "low": number, "high": number}
-        return pl.DataFrame(rows, schema=schema | {"unit": text, "grade": text, "note": text}, orient="row")
+        columns = ("of", "name", "value", "low", "high", "unit", "grade", "note")
+        rows = [[getattr(one, column) for column in columns] for one in self.findings]
+        schema = {name: pl.Float64 if name in ("value", "low", "high") else pl.String for name in columns}
+        return pl.DataFrame(rows, schema=schema, orient="row")
 
     def save(self, path: str | Path) -> Path:
         """Writes the scenario to a TOML file; returns its path.

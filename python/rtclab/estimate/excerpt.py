@@ -43,16 +43,10 @@ def excerpt_of(trace: Trace, chosen: Window) -> Trace:
         times = [one for one in SCHEMAS[name] if one.endswith("_ns") and one not in _LENGTHS]
         if times:
             tables[name] = part.table(name).with_columns(pl.col(times) - begin_ns)
-    about, length_ns = trace.manifest, end_ns - begin_ns
-    flows = {
-        name: flow.model_copy(
-            update={
-                "begin_ns": min(max(flow.begin_ns - begin_ns, 0), length_ns),
-                "end_ns": min(max(flow.end_ns - begin_ns, 0), length_ns),
-            }
-        )
-        for name, flow in about.flows.items()
-    }
+    about, length_ns, flows = trace.manifest, end_ns - begin_ns, {}
+    for name, flow in about.flows.items():
+        ends_ns = (min(max(at_ns - begin_ns, 0), length_ns) for at_ns in (flow.begin_ns, flow.end_ns))
+        flows[name] = flow.model_copy(update=dict(zip(("begin_ns", "end_ns"), ends_ns, strict=True)))
     calls = tuple(call.model_copy(update={"start_ns": 0, "end_ns": length_ns}) for call in about.calls)
     shorter = about.model_copy(update={"duration_ns": length_ns, "flows": flows, "calls": calls})
     return Trace.in_memory(tables, shorter)

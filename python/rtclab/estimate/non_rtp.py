@@ -6,10 +6,8 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-import numpy as np
 import polars as pl
 
-from rtclab.estimate.packets import Packets
 from rtclab.importers.logs.event_log import read_event_log
 from rtclab.metrics.series import Array
 from rtclab.monitoring import Tables
@@ -77,9 +75,3 @@ def of_log(files: Sequence[Path], begin_ns: int) -> list[tuple[bool, Array, Arra
             outwards = (sent == 1) == (index == 0)
             found.append((outwards, at_s, of_way["size"].cast(pl.Float64).to_numpy()))
     return found
-
-
-def with_received(packets: Packets, arrived_s: Array, size_bytes: Array) -> Packets:
-    """The packets with others whose arrival at the same end is known, but not when they were sent."""
-    inside = np.isfinite(arrived_s)
-    return packets.beside(packets.likely_sent_s(arrived_s[inside]), size_bytes[inside])

@@ -64,16 +64,15 @@ class Packets:
             self.lost[kept],
         )
 
-    def likely_sent_s(self, arrived_s: Array) -> Array:
-        """The probable send times of other packets, which arrived at these times.
+    def with_received(self, arrived_s: Array, size_bytes: Array) -> Packets:
+        """These packets with others whose arrival at the same end is known, but not when they were sent.
 
         Their delay is taken to lie between the delays of the packets that arrived before and after them.
         """
-        known = ~np.isnan(self.arrived_s)
+        inside, known = np.isfinite(arrived_s), ~np.isnan(self.arrived_s)
         order = np.argsort(self.arrived_s[known])
-        delay_s = np.interp(arrived_s, self.arrived_s[known][order], self.delay_s[known][order])
-        sent_s: Array = arrived_s - delay_s
-        return sent_s
+        delay_s = np.interp(arrived_s[inside], self.arrived_s[known][order], self.delay_s[known][order])
+        return self.beside(arrived_s[inside] - delay_s, size_bytes[inside])
 
 
 def packets_of(rows: pl.DataFrame) -> Packets:

@@ -63,15 +63,7 @@ def write_page(
     findings: Sequence[Finding],
     simulated: Sequence[Trace],
 ) -> Path:
-    """Writes the page; returns its path.
-
-    Args:
-        page: the page.
-        call: the call.
-        scenario: its scenario.
-        text: the scenario in TOML.
-        findings: the numbers.
-        simulated: simulations of the scenario.
+    """Writes the page; returns its path. ``text`` is the scenario in TOML.
 
     Raises:
         DiskFull: the page could not be written.

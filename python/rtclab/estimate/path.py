@@ -72,13 +72,8 @@ def _joined(one: CapacitySegment, other: CapacitySegment) -> CapacitySegment:
     highs = [part.high_bps for part in (one, other) if part.high_bps is not None]
     if one.high_bps is not None and other.high_bps is None:
         low = one.low_bps
-    return CapacitySegment(
-        min(one.begin_s, other.begin_s),
-        max(one.end_s, other.end_s),
-        bps,
-        low,
-        max(highs) if highs else None,
-    )
+    ends_s = min(one.begin_s, other.begin_s), max(one.end_s, other.end_s)
+    return CapacitySegment(*ends_s, bps, low, max(highs) if highs else None)
 
 
 def add_capacity(
@@ -168,13 +163,10 @@ def course_points(at_s: Array, value_s: Array, tolerance_s: float) -> list[tuple
             middle = first + 1 + int(np.argmax(off))
             kept.add(middle)
             parts += [(first, middle), (middle, last)]
-    order = sorted(kept)
-    points: list[tuple[float, float]] = []
-    for index in order:
-        at = round(float(x[index]), 1)
-        if not points or at > points[-1][0]:
-            points.append((at, float(y[index])))
-    return points
+    points: dict[float, float] = {}
+    for index in sorted(kept):
+        points.setdefault(round(float(x[index]), 1), float(y[index]))
+    return list(points.items())
 
 
 def _add_jitter(path: Parameters, direction: Direction, found: PathFit) -> None:

@@ -13,7 +13,7 @@ import polars as pl
 from rtclab import monitoring
 from rtclab.errors import BadInput, TraceError
 from rtclab.estimate.excerpt import chosen_window, excerpt_of
-from rtclab.estimate.non_rtp import of_capture, of_log, with_received
+from rtclab.estimate.non_rtp import of_capture, of_log
 from rtclab.estimate.packets import Packets, packets_of, with_gaps
 from rtclab.experiment.flows import matching
 from rtclab.experiment.window import Moment
@@ -178,7 +178,7 @@ def _with_rtcp_of_logs(call: CallOfTwo, files: Sequence[Path]) -> CallOfTwo:
         if one is None or one.packets is None:
             continue
         received = len(files) == 1 and not of_first
-        add = with_received if received else Packets.beside
+        add = Packets.with_received if received else Packets.beside
         directions[flow] = replace(one, packets=add(one.packets, at_s, size_bytes))
     return replace(call, directions=tuple(directions.values()))
 
@@ -241,22 +241,17 @@ def _part(one: Direction, window: Window) -> Direction:
 
 
 def _whole(trace: Trace, flow: str | None, origin: str, notes: Sequence[str]) -> CallOfTwo:
-    outwards = _chosen(trace, flow)
-    call = _renamed(trace, outwards, origin, notes)
+    call = _renamed(trace, _chosen(trace, flow), origin, notes)
+    named = {(one.sender, one.receiver): one for one in reversed(trace.manifest.flows.values())}
     directions = []
     for name, about in call.trace.manifest.flows.items():
         one = _direction(call.trace, name)
-        theirs = _named(trace, call.names[about.sender], call.names[about.receiver])
+        theirs = named.get((call.names[about.sender], call.names[about.receiver]))
         if one.packets is not None and theirs is not None and theirs.route:
             one, more = _on_its_path(trace, theirs, one)
             call = replace(call, notes=(*call.notes, *more))
         directions.append(one)
     return replace(call, directions=tuple(directions))
-
-
-def _named(trace: Trace, sender: str, receiver: str) -> FlowInfo | None:
-    flows = trace.manifest.flows.values()
-    return next((one for one in flows if (one.sender, one.receiver) == (sender, receiver)), None)
 
 
 def _on_its_path(trace: Trace, flow: FlowInfo, one: Direction) -> tuple[Direction, list[str]]:
@@ -274,7 +269,7 @@ def _on_its_path(trace: Trace, flow: FlowInfo, one: Direction) -> tuple[Directio
         )
         own = _packets(trace, [name for name, about in trace.manifest.flows.items() if about is flow])
         own = own.filter(~_IS_MEDIA)
-        packets = with_received(packets, *_arrived(own))
+        packets = packets.with_received(*_arrived(own))
     narrow = _narrowest(trace, flow)
     shared = _beside(trace, flow, narrow)
     rows = _packets(trace, shared)
@@ -285,7 +280,7 @@ def _on_its_path(trace: Trace, flow: FlowInfo, one: Direction) -> tuple[Directio
     if rows.is_empty():
         return replace(one, packets=packets), notes
     if narrow == flow.route[-1]:
-        packets = with_received(packets, *_arrived(rows))
+        packets = packets.with_received(*_arrived(rows))
     else:
         packets = packets.beside(rows["sent_ns"].to_numpy() / NS_PER_S, rows["size_bytes"].to_numpy())
     lasts_s = (flow.end_ns - flow.begin_ns) / NS_PER_S
@@ -467,7 +462,7 @@ def _at_one_point(
         arrived = None
         if here in (None, call.names[about.receiver]) and rtp.height >= FEWEST_PACKETS:
             way = of_capture(of_flow, rtp["ssrc"].unique().to_list(), begin_ns)
-            arrived = with_received(_arrivals(rtp, begin_ns), way.at_s, way.size_bytes)
+            arrived = _arrivals(rtp, begin_ns).with_received(way.at_s, way.size_bytes)
         trip_s = asked.get(here) if here is not None else None
         directions.append(
             Direction(name, ONE_POINT, arrived, one_way=False, round_trip_s=trip_s, one_time=False)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import textwrap
 from collections.abc import Iterable, Mapping, Sequence
 from math import ceil
 from typing import Any
@@ -15,6 +16,7 @@ from rtclab.trace import NS_PER_S
 
 MOST_CHARACTERS = 160
 """Longer texts of a source are cut."""
+_COMMENTS = textwrap.TextWrapper(109, "# ", "# ", break_long_words=False, break_on_hyphens=False)
 _NOT_IN_A_NAME = re.compile(r"[^a-z0-9]+")
 
 
@@ -95,13 +97,7 @@ def _findings(found: Iterable[Finding]) -> list[str]:
 
 def _comment(text: str) -> list[str]:
     """A comment, in lines that are not too long."""
-    lines, line = [], "#"
-    for word in text.split():
-        if len(line) + len(word) > 108 and line != "#":
-            lines.append(line)
-            line = "#"
-        line += f" {word}"
-    return [*lines, line]
+    return _COMMENTS.wrap(" ".join(text.split()))
 
 
 def _toml(value: Any) -> str:
