@@ -380,7 +380,8 @@ def _trust(real: Results | None, metrics: Sequence[str], simulated: Values) -> p
         called = real.metrics(metrics=metrics)
         for metric in metrics:
             values = called.filter(pl.col("metric") == metric)["value"]
-            low, high = prediction_interval([*simulated.get(metric, {}).values()])
+            known = list(simulated.get(metric, {}).values())
+            low, high = prediction_interval(known, METRICS[metric].bounds)
             if len(values) and not isnan(low):
                 value = float(values.to_numpy().mean())
                 rows.append((metric, value, low, high, low <= value <= high))

@@ -20,6 +20,10 @@ from rtclab.importers.logs import open_log
 from rtclab.importers.logs.event_log import EventLog, read_event_log
 from rtclab.importers.logs.event_packets import received_packets, sent_packets
 from rtclab.importers.logs.live import log_name
+from rtclab.metrics.accounts.limits import course_of
+from rtclab.metrics.accounts.losses import lost_packets
+from rtclab.metrics.accounts.waits import STAGES, waits_of
+from rtclab.metrics.series import span_ns
 from rtclab.scenario import Scenario
 from rtclab.trace import NS_PER_MS
 
@@ -31,6 +35,8 @@ pytestmark = [pytest.mark.live, pytest.mark.measures, pytest.mark.needs(*CALL)]
 PACKET = ["ssrc", "seq", "rtp_timestamp"]
 FEWEST = 500
 """Minimum number of packets. The call has more than 1,000; a browser without enough CPU time sends fewer."""
+STILL_ON_THEIR_WAY = 20
+"""Maximum number of packets that were sent before the end and neither arrived nor were dropped."""
 CLOCKS_MS = 1.0
 """Resolution of the difference between monotonic and wall clock in the beginning of a log."""
 
@@ -181,3 +187,21 @@ def test_queuing_delay_is_below_the_variation_of_the_delay_by_serialisation_alon
     rest_ms = (packets["delivered_ns"] - packets["sent_ns"] - packets["queued_ns"]) / NS_PER_MS
     exact_ms = 50 + 2 * packets["size_bytes"] * 8 / 1000
     assert (rest_ms - exact_ms).abs().max() < 0.001
+
+
+def test_a_live_call_explains_itself(call: Trace) -> None:
+    """Its accounts add up as simulated ones do, from the values of the browser's own congestion control."""
+    for flow in ("alice->bob", "bob->alice"):
+        course = course_of(call, flow)
+        assert course is not None
+        assert course.grade == "known"
+        assert sum(course.shares(span_ns(call, flow)).values()) == pytest.approx(1)
+        lost = lost_packets(call, flow)
+        dropped = call.table("packets").filter(pl.col("flow") == flow)["drop_cause"].drop_nulls()
+        assert len(dropped) <= lost.sent_ns.size <= len(dropped) + STILL_ON_THEIR_WAY
+        rows = waits_of(call, flow)
+        whole = rows.select(pl.sum_horizontal(f"{stage}_ns" for stage in STAGES)).to_series()
+        assert rows.height > call.table("frames").filter(pl.col("flow") == flow).height / 2
+        assert (whole == rows["rendered_ns"] - rows["captured_ns"]).all()
+    lossy = lost_packets(call, "alice->bob")
+    assert set(lossy.cause[lossy.path != ""]) <= {"random", "burst", "queue", "outage"}
