@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 import polars as pl
 import pytest
 
@@ -12,12 +13,8 @@ SECOND = 10**9
 
 def rate_kbps(*bytes_of_seconds: int, ends_s: int) -> list[float]:
     """Rates of a stream in a capture whose last second begins at ``ends_s``."""
-    rows = {
-        "stream": 0,
-        "at_ns": [n * SECOND for n in range(len(bytes_of_seconds))],
-        "bytes": bytes_of_seconds,
-    }
-    rate = captures._stream_rate(pl.DataFrame(rows), 0, 0, ends_s * SECOND)
+    at_ns = SECOND * np.arange(len(bytes_of_seconds), dtype=np.float64)
+    rate = captures._rate(at_ns, np.array(bytes_of_seconds, dtype=np.float64), ends_s * SECOND)
     return [float(value) for value in rate.values]
 
 

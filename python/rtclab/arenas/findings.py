@@ -19,6 +19,7 @@ from rtclab.metrics.series import Array
 from rtclab.metrics.statistics import means_of_known
 from rtclab.phrases import count, names_in_words
 from rtclab.report import number
+from rtclab.report.words import grouped
 
 FEWEST_CASES = 5
 """With fewer cases nobody is picked: intervals would be too narrow, as values without any difference show."""
@@ -288,9 +289,8 @@ def _spread(own: Array, cases: Sequence[Case]) -> MedianAndWorst | None:
 
 def alike_but_for_the_queue(cases: Sequence[Case]) -> list[Case]:
     """The most cases that differ in nothing but their queues; empty without two kinds of queues."""
-    groups: dict[str, list[Case]] = {}
-    for case in cases:
-        groups.setdefault(json.dumps(_without_queues(case.scenario.model_dump(mode="json"))), []).append(case)
+    dumps = ((case.scenario.model_dump(mode="json"), case) for case in cases)
+    groups = grouped((json.dumps(_without_queues(dump)), case) for dump, case in dumps)
     largest = max(groups.values(), key=lambda own: len({one.queue for one in own}), default=[])
     return largest if len({one.queue for one in largest}) > 1 else []
 

@@ -119,21 +119,18 @@ def _shade(score: float | None) -> str:
 
 
 def _cell(arena: Arena, case: Case, control: str) -> tuple[str, str]:
-    """Where the trace of a case with a control lies, if there is one, and the command that makes it."""
+    """Where the trace of a case with a control lies, if there is one, and the command that makes it.
+
+    The command runs the case, or all cases if the case has no file.
+    """
     place = ""
     if arena.traces:
         label = label_of(case.name, control)
         if label in arena.results.conditions:
             path = arena.results[label].repeat_path(0)
             place = path.relative_to(arena.path).as_posix() if path.is_dir() else ""
-    return place, _rerun(case, control) or f"{arena.command} --traces"
-
-
-def _rerun(case: Case, control: str) -> str:
-    """The command that runs a case with a control and leaves a trace; empty if the case has no file."""
-    if not case.origin:
-        return ""
-    return shlex.join(["rtclab", "run", case.origin, "--control", control])
+    alone = shlex.join(["rtclab", "run", case.origin, "--control", control])
+    return place, alone if case.origin else f"{arena.command} --traces"
 
 
 def _facts(arena: Arena) -> list[tuple[str, str]]:

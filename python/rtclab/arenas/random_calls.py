@@ -86,16 +86,12 @@ def uplink(source: random.Random) -> dict[str, Any]:
         drawn["jitter"] = ms(log_uniform(source, 1, 30))
     change = choice(source, [("none", 0.7), ("step", 0.1), ("ramp", 0.1), ("delay", 0.1)])
     if change == "step":
-        other = _capacity(source)
-        drawn["capacity"] = {
-            "steps": [["0 s", kbps(capacity)], ["15 s", kbps(other)], ["30 s", kbps(capacity)]]
-        }
-    elif change == "ramp":
-        other = _capacity(source)
-        steps = [["0 s", kbps(capacity)]]
-        for second in range(1, 26):
-            steps.append([f"{10 + second} s", kbps(capacity * (other / capacity) ** (second / 25))])
+        steps = [["0 s", kbps(capacity)], ["15 s", kbps(_capacity(source))], ["30 s", kbps(capacity)]]
         drawn["capacity"] = {"steps": steps}
+    elif change == "ramp":
+        ratio = _capacity(source) / capacity
+        steps = [[f"{10 + second} s", kbps(capacity * ratio ** (second / 25))] for second in range(1, 26)]
+        drawn["capacity"] = {"steps": [["0 s", kbps(capacity)], *steps]}
     elif change == "delay":
         ends = {"from": ms(delay), "to": ms(_delay(source)), "start": "10 s", "end": "35 s"}
         drawn["delay"] = {"ramp": "linear", **ends}

@@ -36,16 +36,12 @@ def messages(directory: Path, position: int = 0) -> Iterator[tuple[int, dict[str
     """
     for after, line in watch_file.lines_from(directory, position):
         if line["what"] == "repeat":
-            line["looks"] = _looks(line)
+            flows = {name: FlowInfo.model_validate(flow) for name, flow in line["flows"].items()}
+            looks = looks_of(main_of(flows, line["participants"]), flows)
+            line["looks"] = {
+                name: {"colour": look.colour, "dash": list(look.dash)} for name, look in looks.items()
+            }
         yield after, line
-
-
-def _looks(line: dict[str, Any]) -> dict[str, Any]:
-    flows = {name: FlowInfo.model_validate(flow) for name, flow in line["flows"].items()}
-    main = main_of(flows, line["participants"])
-    return {
-        name: {"colour": look.colour, "dash": list(look.dash)} for name, look in looks_of(main, flows).items()
-    }
 
 
 def can_be_watched(directory: Path) -> bool:

@@ -351,23 +351,21 @@ def _limit_bps(
 
 
 def _add_delay(path: Parameters, parts: Sequence[Period]) -> None:
-    courses: list[tuple[Period, float]] = []
+    courses: list[tuple[float, float]] = []
     for part in parts:
-        if not isnan(part.least_s) and not (
-            courses and abs(courses[-1][1] - part.least_s / 2) < SAME_DELAY_S
-        ):
-            courses.append((part, part.least_s / 2))
+        same = courses and abs(courses[-1][1] - part.least_s / 2) < SAME_DELAY_S
+        if not isnan(part.least_s) and not same:
+            courses.append((part.begin_s, part.least_s / 2))
     if not courses:
         path.unknown("delay", "no round trip was reported")
         return
-    ends_s = [*(part.begin_s for part, _ in courses[1:]), parts[-1].end_s]
-    delays_s = [delay_s for _, delay_s in courses]
-    lasts_s = [end_s - part.begin_s for (part, _), end_s in zip(courses, ends_s, strict=True)]
+    begins_s, delays_s = zip(*courses, strict=True)
+    lasts_s = np.diff([*begins_s, parts[-1].end_s])
     note = "the smallest round trip that was reported"
     value: Any = time_text(delays_s[0])
     if len(courses) > 1:
-        value = steps([(part.begin_s, time_text(delay_s)) for part, delay_s in courses])
-        named = [f"{time_text(delay_s)} from {part.begin_s:.0f} s" for part, delay_s in courses[:MOST_NAMED]]
+        value = steps([(begin_s, time_text(delay_s)) for begin_s, delay_s in courses])
+        named = [f"{time_text(delay_s)} from {begin_s:.0f} s" for begin_s, delay_s in courses[:MOST_NAMED]]
         more = f" and {len(courses) - MOST_NAMED} more" if len(courses) > MOST_NAMED else ""
         note = f"changes with the network: {', '.join(named)}{more}; {note} in each part"
     mean_ms = 1000 * float(np.average(delays_s, weights=lasts_s))

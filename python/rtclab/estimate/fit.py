@@ -252,15 +252,10 @@ def _segments(
     found = []
     for (begin, end), best in zip(spans, bests, strict=True):
         low, high = _bounds(of_windows[begin:end], best)
-        found.append(
-            CapacitySegment(
-                begin * windows.length_s,
-                end * windows.length_s,
-                float(fine[begin, int(np.argmin(refined[begin:end].sum(axis=0)))]),
-                float(grid[low]),
-                float(grid[high]) if high < len(grid) else None,
-            )
-        )
+        ends_s = begin * windows.length_s, end * windows.length_s
+        bps = float(fine[begin, int(np.argmin(refined[begin:end].sum(axis=0)))])
+        high_bps = float(grid[high]) if high < len(grid) else None
+        found.append(CapacitySegment(*ends_s, bps, float(grid[low]), high_bps))
     return found
 
 

@@ -11,7 +11,7 @@ import numpy as np
 import polars as pl
 
 from rtclab import monitoring
-from rtclab.errors import BadInput, TraceError
+from rtclab.errors import BadInput
 from rtclab.estimate.excerpt import chosen_window, excerpt_of
 from rtclab.estimate.non_rtp import of_capture, of_log
 from rtclab.estimate.packets import Packets, packets_of, with_gaps
@@ -390,11 +390,9 @@ def _media(trace: Trace) -> set[str]:
     flows: set[str] = set()
     for name in ("outbound_rtp", "inbound_rtp"):
         flows |= set(trace.table(name)["flow"].unique())
-    try:
-        packets = trace.table("packets")
-    except TraceError:
-        return flows
-    return flows | set(packets.filter(pl.col("protocol") == "rtp")["flow"].unique())
+    if "packets" in trace.tables:
+        flows |= set(trace.table("packets").filter(protocol="rtp")["flow"].unique())
+    return flows
 
 
 def _renamed(trace: Trace, outwards: FlowInfo, origin: str, notes: Sequence[str]) -> CallOfTwo:

@@ -56,11 +56,13 @@ def rates(seen: Tables) -> Plot:
     )
     looks: dict[str, Style] = {}  # a stream has the same look in all panels
     panels = []
-    for way, streams in _largest(ways, "way", "packets"):
+    for way, streams in _largest(ways):
         curves = []
         for row in streams:
             look = looks.setdefault(_name(row), Style.numbered(len(looks), _name(row)))
-            rate = _stream_rate(seen["seconds"], row["stream"], begin_ns, end_ns)
+            rows = seen["seconds"].filter(pl.col("stream") == row["stream"]).sort("at_ns")
+            at_ns = rows["at_ns"].to_numpy() - begin_ns
+            rate = _rate(at_ns, rows["bytes"].to_numpy(), end_ns - begin_ns)
             curves.append(_curve(look, rate, len(streams)))
         panels.append(Panel(way, curves))
     return plot_kinds.over_time(
@@ -150,17 +152,14 @@ def _distribution(look: Style, bins: pl.DataFrame) -> Distribution:
     return Distribution(look, thinned(delay_ms, points), thinned(share, points))
 
 
-def _largest(streams: pl.DataFrame, way: str, size: str) -> list[tuple[str, list[dict[str, object]]]]:
-    """The largest groups of streams that share ``way``, in the order of their first stream.
-
-    Each group comes with its largest streams. ``size`` is the column that says how large a stream is.
-    """
-    of_way = streams.group_by(way, maintain_order=True).agg(pl.col(size).sum())
-    kept = set(of_way.sort(size, descending=True).head(MOST_PANELS)[way])
+def _largest(streams: pl.DataFrame) -> list[tuple[str, list[dict[str, object]]]]:
+    """The ways with the most packets, in the order of their first stream, each with its largest streams."""
+    of_way = streams.group_by("way", maintain_order=True).agg(pl.col("packets").sum())
+    kept = set(of_way.sort("packets", descending=True).head(MOST_PANELS)["way"])
     return [
-        (name, streams.filter(pl.col(way) == name).sort(size, descending=True).head(MOST_CURVES).to_dicts())
-        for name in of_way[way]
-        if name in kept
+        (way, streams.filter(way=way).sort("packets", descending=True).head(MOST_CURVES).to_dicts())
+        for way in of_way["way"]
+        if way in kept
     ]
 
 
@@ -170,11 +169,6 @@ def _name(stream: dict[str, object]) -> str:
 
 def _curve(look: Style, rate: Samples, lines: int) -> Curve:
     return Curve(look, band([rate], points_per_line(lines)), filled=False)
-
-
-def _stream_rate(seconds: pl.DataFrame, stream: object, begin_ns: int, end_ns: int) -> Samples:
-    rows = seconds.filter(pl.col("stream") == stream).sort("at_ns")
-    return _rate(rows["at_ns"].to_numpy() - begin_ns, rows["bytes"].to_numpy(), end_ns - begin_ns)
 
 
 def _packet_rate(packets: pl.DataFrame, column: str, end_ns: int) -> Samples:

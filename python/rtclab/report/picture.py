@@ -160,26 +160,16 @@ def _draw_line(axis: matplotlib_axes.Axes, line: Line, phase: float) -> None:
 
 
 def _draw_dots(axis: matplotlib_axes.Axes, dots: Dots) -> None:
-    look: dict[str, Any] = {
-        "color": dots.look.colour,
-        "marker": MARKERS[dots.look.marker],
-        "linestyle": "none",
-        "capsize": 3,
-        "markersize": 5 * dots.size,
-        "elinewidth": 1.2,
-    }
+    look: dict[str, Any] = {"color": dots.look.colour, "marker": MARKERS[dots.look.marker]}
+    look |= {"linestyle": "none", "markersize": 5 * dots.size, "capsize": 3, "elinewidth": 1.2}
     look |= {"markerfacecolor": "white"} if dots.hollow else {"label": dots.look.label}
     axis.errorbar(dots.x, dots.y, _error(dots), **look)
 
 
-def _draw_columns(axis: matplotlib_axes.Axes, columns: Columns) -> None:
-    error: dict[str, Any] = {"ecolor": INK, "capsize": 3, "error_kw": {"elinewidth": 1.0}}
-    look: dict[str, Any] = {
-        "color": columns.look.colour,
-        "alpha": columns.opacity,
-        "label": columns.look.label,
-    }
-    axis.bar(columns.x, columns.y, columns.width, yerr=_error(columns), **look, **error)
+def _draw_columns(axis: matplotlib_axes.Axes, bars: Columns) -> None:
+    look: dict[str, Any] = {"color": bars.look.colour, "alpha": bars.opacity, "label": bars.look.label}
+    look |= {"ecolor": INK, "capsize": 3, "error_kw": {"elinewidth": 1.0}}
+    axis.bar(bars.x, bars.y, bars.width, yerr=_error(bars), **look)
 
 
 def _draw_cells(axis: matplotlib_axes.Axes, cells: Cells) -> None:

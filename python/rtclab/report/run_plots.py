@@ -182,9 +182,10 @@ def _of_sender(flow: str, about: FlowInfo) -> str:
     return f"from {about.sender}" if flow == f"{about.sender}->{about.receiver}" else flow
 
 
-def _by_receiver(panels: Panels) -> bool:
-    """Whether the panels of a run are of receivers, and not of flows."""
-    return len(_lines(panels)) > MOST_PANELS
+def _together(panels: Panels) -> Panels:
+    """All lines of a run in one panel, unless its panels are of receivers, and not of flows."""
+    lines = _lines(panels)
+    return panels if len(lines) > MOST_PANELS else [lines]
 
 
 def _panels_of_runs(runs: Mapping[str, Run], flows: Sequence[str]) -> Panels:
@@ -358,10 +359,6 @@ def _distribution(panels: Panels) -> Plot:
     )
 
 
-def _distribution_of_all(panels: Panels) -> Plot:
-    return _distribution(panels if _by_receiver(panels) else [_lines(panels)])
-
-
 def _lines(panels: Panels) -> list[FlowLine]:
     return [line for lines in panels for line in lines]
 
@@ -373,10 +370,7 @@ def _repeats(panels: Panels) -> Plot:
         "Receiving rate of each repeat",
         "Mean of each repeat with the standard deviation of its one-second samples. The hollow markers on "
         "the right are means over repeats with their 95 % confidence intervals.",
-        [
-            (_title(of_one), [rate_per_repeat(line) for line in of_one])
-            for of_one in (panels if _by_receiver(panels) else [lines])
-        ],
+        [(_title(of_one), [rate_per_repeat(line) for line in of_one]) for of_one in _together(panels)],
         [repeat.repeat for repeat in lines[0].run.repeats if repeat.status == "finished"],
         "Rate (kbit/s)",
     )
@@ -399,7 +393,7 @@ RUN_PLOTS: dict[str, Maker] = {
     "wire-and-stats": _wire_and_stats,
     "stats-rate": _stats_rate,
     "delay": _delay,
-    "delay-distribution": _distribution_of_all,
+    "delay-distribution": lambda panels: _distribution(_together(panels)),
     "repeats": _repeats,
     "frame-rate": _frame_rate,
 }

@@ -190,9 +190,7 @@ def comparison_verdicts(runs: Mapping[str, Run], compared: pl.DataFrame) -> list
 
 def _compared_rows(compared: pl.DataFrame, flow: str) -> list[ComparedRow]:
     """A row for each metric that has a value of the flow in any run."""
-    cells: dict[str, list[dict[str, Any]]] = {}
-    for cell in compared.filter(flow=flow).iter_rows(named=True):
-        cells.setdefault(cell["metric"], []).append(cell)
+    cells = words.grouped((cell["metric"], cell) for cell in compared.filter(flow=flow).iter_rows(named=True))
     rows = []
     for name, of_metric in cells.items():
         baseline = next((cell for cell in of_metric if cell["base"] is not None), of_metric[0])
@@ -243,10 +241,8 @@ def _means(table: pl.DataFrame, column: str) -> dict[tuple[str, str], float]:
 
 def _spreads(measured: pl.DataFrame, flows: Sequence[str]) -> list[Spread]:
     """A row for each metric that has a value for any of the flows."""
-    values: dict[str, list[tuple[float, str]]] = {}
-    for metric, flow, mean in measured.drop_nulls("mean").select("metric", "flow", "mean").iter_rows():
-        if flow in flows:
-            values.setdefault(metric, []).append((mean, flow_in_words(flow)))
+    known = measured.drop_nulls("mean").filter(pl.col("flow").is_in(flows)).select("metric", "mean", "flow")
+    values = words.grouped((metric, (mean, flow_in_words(flow))) for metric, mean, flow in known.iter_rows())
     return [
         Spread(METRICS[name], fmean(mean for mean, _ in found), min(found), max(found))
         for name, found in values.items()
@@ -255,24 +251,13 @@ def _spreads(measured: pl.DataFrame, flows: Sequence[str]) -> list[Spread]:
 
 def _streams(run: Run, flows: Sequence[str]) -> list[tuple[str, StreamRates]]:
     """Name and rates of every stream of the flows; rates are means over the repeats that have the stream."""
-    found: dict[tuple[str, str], list[StreamRates]] = {}
-    for trace in run.traces:
-        for rates in (one for one in stream_rates(trace) if one.flow in flows):
-            found.setdefault((rates.flow, rates.kind), []).append(rates)
-    return [
-        (
-            f"{flow_in_words(flow)}, {kind}",
-            StreamRates(
-                flow,
-                kind,
-                *(
-                    float(np.mean([getattr(rates, name) for rates in repeats]))
-                    for name in ("wire", "repair", "stats", "difference_bytes")
-                ),
-            ),
-        )
-        for (flow, kind), repeats in found.items()
-    ]
+    known = (one for trace in run.traces for one in stream_rates(trace) if one.flow in flows)
+    names = ("wire", "repair", "stats", "difference_bytes")
+    found = []
+    for (flow, kind), repeats in words.grouped(((one.flow, one.kind), one) for one in known).items():
+        means = (float(np.mean([getattr(rates, name) for rates in repeats])) for name in names)
+        found.append((f"{flow_in_words(flow)}, {kind}", StreamRates(flow, kind, *means)))
+    return found
 
 
 def _cautions(run: Run) -> list[str]:

@@ -151,18 +151,8 @@ def _plots(results: Swept, metric: str, rows: pl.DataFrame, chosen: SweepView) -
         return [sweep_plot(rows, fields, metric, many.name, few.name)]
     except BadInput:  # too many combinations of further fields
         of_flow = str(rows["flow"][0])
-        return [
-            sweep_plot(
-                rows,
-                fields,
-                metric,
-                one.name,
-                None,
-                of_flow,
-                [other.name for other in fields if other != one],
-            )
-            for one in fields
-        ]
+        others = {one.name: [other.name for other in fields if other != one] for one in fields}
+        return [sweep_plot(rows, fields, metric, x, None, of_flow, average) for x, average in others.items()]
 
 
 def _facts(results: Swept) -> list[tuple[str, str]]:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from math import isnan
-from typing import Any
+from typing import Any, TypeVar
 
 import polars as pl
 
@@ -16,6 +16,8 @@ from rtclab.scenario.ignored import LIVE, SIM, ignored_fields
 from rtclab.scenario.rate_traces import doubts
 from rtclab.trace import NS_PER_MS, Machine, ModesInUse, Run, Trace
 
+Key = TypeVar("Key")
+Value = TypeVar("Value")
 MISSING = "–"
 LOGGED_BY = {"SCReAM": {"ref_window_bytes"}, "goog-cc": {"delay_based_bps", "loss_ratio"}}
 """By congestion control of a browser, values that its event log has only if it ran."""
@@ -49,6 +51,14 @@ def number(value: float | None, like: float | None = None) -> str:
     is_whole = value == 0 or (like is None and value == int(value))
     text = f"{value:.{0 if is_whole else decimals(value if like is None else like)}f}"
     return text.replace("-", "" if float(text) == 0 else "−")
+
+
+def grouped(pairs: Iterable[tuple[Key, Value]]) -> dict[Key, list[Value]]:
+    """The second ones of pairs by the first one."""
+    found: dict[Key, list[Value]] = {}
+    for key, value in pairs:
+        found.setdefault(key, []).append(value)
+    return found
 
 
 def flow_in_words(flow: str) -> str:
@@ -167,9 +177,7 @@ def network(scenario: Mapping[str, Any]) -> list[tuple[str, str]]:
 
     Paths with the same description share a pair.
     """
-    alike: dict[str, list[str]] = {}
-    for name, path in _paths(scenario):
-        alike.setdefault(path_in_words(path), []).append(name)
+    alike = grouped((path_in_words(path), name) for name, path in _paths(scenario))
     return [(_path_names(names), description) for description, names in alike.items()]
 
 
@@ -267,12 +275,8 @@ def controls(run: Run) -> list[tuple[str, str]]:
 
 def _trials(run: Run) -> dict[str, list[str]]:
     """The field trials of browsers, each with its participants: as they were started, or as given."""
-    started: dict[str, list[str]] = {}
-    for trace in run.traces:
-        for name, trials in trace.manifest.field_trials.items():
-            if name not in started.setdefault(trials, []):
-                started[trials].append(name)
-    return started or field_trials(run.scenario)
+    given = [(trials, name) for one in run.traces for name, trials in one.manifest.field_trials.items()]
+    return grouped(dict.fromkeys(given)) or field_trials(run.scenario)
 
 
 def _wire(traces: Sequence[Trace]) -> dict[str, tuple[set[str], Counter[str]]]:
@@ -303,16 +307,13 @@ def _sent_with(sent: Mapping[str, int]) -> str:
 
 def used_caution(run: Run) -> str:
     """A sentence on the flows of a live run that did not use what the scenario asks for; otherwise empty."""
-    differences: dict[str, list[str]] = {}
-    for trace in run.traces:
-        for flow, used in trace.manifest.used.items():
-            if said := _difference(run.scenario, trace.manifest.flows[flow].sender, used):
-                of = differences.setdefault(said, [])
-                of += [] if flow in of else [flow]
-    return " ".join(
-        f"{_names([flow_in_words(flow) for flow in flows])} used {said}."
-        for said, flows in differences.items()
-    )
+    differences = [
+        (_difference(run.scenario, trace.manifest.flows[flow].sender, used), flow_in_words(flow))
+        for trace in run.traces
+        for flow, used in trace.manifest.used.items()
+    ]
+    said = grouped(dict.fromkeys(differences))
+    return " ".join(f"{_names(flows)} used {difference}." for difference, flows in said.items() if difference)
 
 
 def _without_directories(control: str) -> str:
@@ -362,9 +363,7 @@ def _ecn(recorded: Mapping[str, float]) -> str:
 
 def _of_each(values: Mapping[str, str]) -> str:
     """A value that all participants have, or each value with its participants; empty ones are left out."""
-    of_value: dict[str, list[str]] = {}
-    for name, value in values.items():
-        of_value.setdefault(value, []).append(name)
+    of_value = grouped((value, name) for name, value in values.items())
     if len(of_value) == 1:
         return next(iter(of_value))
     return ", ".join(f"{value} ({_names(names)})" for value, names in of_value.items() if value)
