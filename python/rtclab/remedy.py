@@ -106,8 +106,7 @@ def remedies(
             scenario is estimated as by :func:`rtclab.scenario_from`.
         goal: metric by which the changes are ranked.
         own: TOML file with changes of one's own: tables of fields, by name.
-        repeats: number of simulated calls of each change. A change that makes no difference at all, as FEC
-            does where the browser uses it anyway, is left out.
+        repeats: number of simulated calls of each change. The table is about changes with an effect.
         jobs: number of calls to simulate in parallel, by default one per core.
         trust: as in :func:`rtclab.run`.
         out: directory in which to look for runs by name.
