@@ -7,7 +7,7 @@ took so long: nothing was sent, or packets were lost and had to be repaired, or 
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import polars as pl
@@ -83,13 +83,13 @@ def stalls_table(trace: Trace) -> pl.DataFrame:
 
 
 def stalls_of(trace: Trace, flow: str) -> list[Stall]:
-    """The freezes of a flow that are at least partly in the trace's window, in order."""
-    span = span_ns(trace, flow)
-    return [
-        one
+    """The freezes of a flow in order, or the parts of them that lie in the trace's window."""
+    first_ns, last_ns = span_ns(trace, flow)
+    parts = (
+        replace(one, begin_ns=max(one.begin_ns, first_ns), end_ns=min(one.end_ns, last_ns))
         for one in trace.cached(_stalls, flow)
-        if inside_ns(np.array([[one.begin_ns, one.end_ns]]), span)[0] > 0
-    ]
+    )
+    return [part for part in parts if part.begin_ns < part.end_ns]
 
 
 def _stalls(trace: Trace, flow: str) -> list[Stall]:
