@@ -33,7 +33,9 @@ LATE_MS = 250.0
 MUCH_FROZEN = 0.03
 """If more of the time is frozen, 2 s in a minute, the freezes are said first."""
 SHORT_MS = 40.0
-"""A queue that overflows although packets wait less is short: below a usual round trip of 50 to 100 ms."""
+"""A queue that overflows although packets wait less, or less than a round trip on empty paths, is short.
+
+A round trip is the length that keeps one TCP flow busy (Villamizar and Song, CCR 1994)."""
 MOST_EXPLAINED = 12
 """Of a meeting with more flows, only these are explained unless flows are named."""
 BESIDE = 0.2
@@ -94,7 +96,8 @@ class FlowAccount:
     def _limit_in_words(self, name: str) -> str:
         at = self.bottleneck
         if name == "delay" and at is not None:
-            return f"the queue of {self.paths.get(at.path, at.path)}{self._queue_in_words(at)}"
+            short = "short " * self._is_short(at.path)
+            return f"the {short}queue of {self.paths.get(at.path, at.path)}{self._queue_in_words(at)}"
         if name == "loss" and self.losses:
             cause, path, _ = self.losses[0]
             lost = f"{number(self.lost_percent)} %, " if self.lost_percent == self.lost_percent else ""
@@ -111,10 +114,17 @@ class FlowAccount:
         return f" ({'; '.join(parts)})" if parts else ""
 
     def _loss_in_words(self, cause: str, path: str) -> str:
-        words = LOSSES_IN_WORDS[cause]
-        if cause == "queue" and self.bottleneck is not None and self.bottleneck.waited_ms < SHORT_MS:
-            words = "in a full, short queue"
+        words = (
+            "in a full, short queue" if cause == "queue" and self._is_short(path) else LOSSES_IN_WORDS[cause]
+        )
         return f"{words} on {self.paths.get(path, path)}" if path else words
+
+    def _is_short(self, path: str) -> bool:
+        """Whether the queue of a path overflows although packets wait for less than a round trip."""
+        at = self.bottleneck
+        overflows = any(cause == "queue" and lost_on == path for cause, lost_on, _ in self.losses)
+        round_trip_ms = max(SHORT_MS, 2 * self.waits_ms.get("wires", 0.0))
+        return overflows and at is not None and at.path == path and at.waited_ms < round_trip_ms
 
     def _freezes(self) -> str:
         spent: Counter[tuple[str, str]] = Counter()
