@@ -246,7 +246,7 @@ def _is_flat(target_bps: Array) -> NDArray[np.bool_]:
     if target_bps.size <= STEADY_STEPS or np.isnan(target_bps).all():
         return np.zeros(target_bps.size, np.bool_)
     before = np.concatenate([np.full(STEADY_STEPS, np.nan), target_bps[:-STEADY_STEPS]])
-    is_flat: NDArray[np.bool_] = np.abs(target_bps / before - 1) < 0.01
+    is_flat: NDArray[np.bool_] = np.abs(target_bps - before) < 0.01 * before
     return is_flat & (target_bps > 0.98 * np.nanmax(target_bps))
 
 
