@@ -14,13 +14,15 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, Literal
 
-import numpy as np
 import polars as pl
 
 from rtclab.errors import BadInput, RtclabError
 from rtclab.experiment import Experiment, Results, check_names, find_store, open_store
+from rtclab.experiment.comparison import null
+from rtclab.experiment.flows import scenario_flows
 from rtclab.lab import RUNS, open_results, scenario_from
-from rtclab.metrics import METRICS, prediction_interval, summarise
+from rtclab.metrics import METRICS, holm, prediction_interval, summarise
+from rtclab.metrics.statistics import paired
 from rtclab.scenario import Scenario
 from rtclab.scenario.network import paths
 from rtclab.scenario.units import Bitrate
@@ -81,10 +83,11 @@ class Remedies:
     def table(self) -> pl.DataFrame:
         """A row for each change and metric, the most helpful change first.
 
-        Columns: ``change``, ``kind``, ``metric``, ``unit``, ``unchanged`` and ``changed`` (the means over
-        repeats; of several flows, their mean), ``difference`` with ``difference_low`` and ``difference_high``
-        (95 % interval of pairs with the same seed), and ``verdict``: ``helps``, ``harms``, ``no difference``
-        or ``not known``.
+        Columns: ``change``, ``kind``, ``metric``, ``unit``, ``base`` and ``new`` (the means over repeats of
+        the unchanged and of the changed scenario; of several flows of media, their mean), ``difference`` with
+        ``difference_low`` and ``difference_high`` (95 % interval of pairs with the same seed), ``p`` (of the
+        t-test of these pairs), and ``verdict``: ``helps``, ``harms``, ``no difference`` or ``not known``.
+        Holm's method keeps the risk that any of the verdicts is chance at 5 %.
         """
         return self.rows
 
@@ -115,7 +118,7 @@ def remedies(
         BadInput: there is no such scenario, run or metric, or a change cannot be made.
 
     Example:
-        >>> found = rtclab.remedies("first-call", goal="receiving_rate", repeats=2)
+        >>> found = rtclab.remedies("first-call", goal="receiving_rate", repeats=4)
         >>> found.table().filter(change="twice the capacity", metric="receiving_rate")["verdict"].item()
         'helps'
     """
@@ -127,17 +130,21 @@ def remedies(
     scenario, real = _scenario(call, Path(out), trust=trust)
     scenario.check_trusted(live=False)
     changes = [*changes_of(scenario), *_own(scenario, own)]
+    _check_names_differ(changes, own)
     metrics = list(dict.fromkeys((goal, *SHOWN)))
     conditions = {UNCHANGED: scenario} | {change.name: change.scenario for change in changes}
     with TemporaryDirectory() as directory:
         experiment = Experiment(conditions, repeats=repeats, metrics=metrics, traces=False, trust=trust)
-        values = _values(experiment.run(out=directory, jobs=jobs).metrics(metrics=metrics))
+        ran = experiment.run(out=directory, jobs=jobs)
+        values = _values(ran.metrics(metrics=metrics, flows=_media_flows(scenario)))
     base = values.pop(UNCHANGED, {})
     # Such as FEC where the browser's default has it: the same calls again.
     changes = [change for change in changes if values.get(change.name) != base]
     rows = [
         _row(change, metric, base, values.get(change.name, {})) for change in changes for metric in metrics
     ]
+    for row, significant in zip(rows, holm([row["p"] for row in rows]), strict=True):
+        row |= {"verdict": _verdict(row, significant), "p": null(row["p"])}
     ranked = sorted(dict.fromkeys(change.name for change in changes), key=_by(rows, goal))
     order = {name: place for place, name in enumerate(ranked)}
     rows.sort(key=lambda row: order[row["change"]])
@@ -146,9 +153,7 @@ def remedies(
 
 SCHEMA = {
     **dict.fromkeys(("change", "kind", "metric", "unit"), pl.String()),
-    **dict.fromkeys(
-        ("unchanged", "changed", "difference", "difference_low", "difference_high"), pl.Float64()
-    ),
+    **dict.fromkeys(("base", "new", "difference", "difference_low", "difference_high", "p"), pl.Float64()),
     "verdict": pl.String(),
 }
 
@@ -326,32 +331,57 @@ def _values(rows: pl.DataFrame) -> dict[str, Values]:
     return found
 
 
+def _media_flows(scenario: Scenario) -> list[str]:
+    """The flows of media from one participant to another; of a call over an MCU, its legs."""
+    people = scenario.participants.keys()
+    beside = {flow.name for flow in scenario.traffic_flows()}
+    flows = [name for name, carries in scenario_flows(scenario).items() if carries and name not in beside]
+    between = [name for name in flows if {*name.partition("#")[0].split("->")} <= people]
+    return between or flows
+
+
+def _check_names_differ(changes: Sequence[ChangedScenario], own: str | Path | None) -> None:
+    """Refuses a change of the caller's with the name of another change.
+
+    Raises:
+        BadInput: two changes have the same name.
+    """
+    known = {UNCHANGED}
+    for change in changes:
+        if change.name in known:
+            raise BadInput(f"{own}: {change.name}: there is such a change already; expected another name")
+        known.add(change.name)
+
+
 def _row(change: ChangedScenario, metric: str, base: Values, changed: Values) -> dict[str, Any]:
+    """What a change does to a metric, without a verdict."""
     ours, theirs = base.get(metric, {}), changed.get(metric, {})
-    pairs = [theirs[repeat] - ours[repeat] for repeat in ours if repeat in theirs]
-    known = summarise(pairs)
-    half = 0.0 if known.sd == 0 else known.ci95
-    low, high = known.mean - half, known.mean + half
-    sign = {"lower": -1, "higher": 1}.get(METRICS[metric].better, 0)
-    if not pairs or isnan(half):
-        verdict = "not known"
-    elif low <= 0 <= high or not sign:
-        verdict = "no difference"
-    else:
-        verdict = "helps" if known.mean * sign > 0 else "harms"
-    means = (float(np.mean(list(one.values()))) if one else None for one in (ours, theirs))
-    unchanged, new = means
-    interval = (None, None, None) if not pairs else (known.mean, low, high)
+    both = [repeat for repeat in ours if repeat in theirs]
+    found = paired([ours[repeat] for repeat in both], [theirs[repeat] for repeat in both])
+    half = 0.0 if found.constant else found.ci95
     return {
         "change": change.name,
         "kind": change.kind,
         "metric": metric,
         "unit": METRICS[metric].unit,
-        "unchanged": unchanged,
-        "changed": new,
-        **dict(zip(("difference", "difference_low", "difference_high"), interval, strict=True)),
-        "verdict": verdict,
+        "base": null(summarise([*ours.values()]).mean),
+        "new": null(summarise([*theirs.values()]).mean),
+        "difference": null(found.value),
+        "difference_low": null(found.value - half),
+        "difference_high": null(found.value + half),
+        "p": found.p,
     }
+
+
+def _verdict(row: Mapping[str, Any], significant: bool | None) -> str:
+    """Whether a change helps or harms; ``significant`` is None if nothing varies or too little is known."""
+    difference, low, high = (row[name] for name in ("difference", "difference_low", "difference_high"))
+    better = METRICS[row["metric"]].better
+    if low is None:
+        return "not known"
+    if not difference or not better or not (low == high if significant is None else significant):
+        return "no difference"
+    return "helps" if (difference > 0) == (better == "higher") else "harms"
 
 
 def _by(rows: Sequence[Mapping[str, Any]], goal: str) -> Callable[[str], tuple[int, float]]:

@@ -113,7 +113,7 @@ def show_remedies(found: Remedies) -> None:
         cells = [_change_in_words(by_metric[name]) for name in metrics]
         goal = by_metric[found.goal]
         table.add_row(str(change[0]), goal["kind"], goal["verdict"], *cells)
-    unchanged = {row["metric"]: row["unchanged"] for row in rows.iter_rows(named=True)}
+    unchanged = {row["metric"]: row["base"] for row in rows.iter_rows(named=True)}
     table.add_row("unchanged", "", "", *(number(unchanged[name]) for name in metrics))
     print(f"changes by {found.goal}, mean of {found.repeats} simulated calls [95 % interval]")
     print_table(table)

@@ -126,11 +126,15 @@ class FlowAccount:
         round_trip_ms = max(SHORT_MS, 2 * self.waits_ms.get("wires", 0.0))
         return overflows and at is not None and at.path == path and at.waited_ms < round_trip_ms
 
-    def _freezes(self) -> str:
+    def _frozen_ns(self) -> Counter[tuple[str, str]]:
+        """How long video was frozen, by cause and place, in ns."""
         spent: Counter[tuple[str, str]] = Counter()
-        number_of = Counter((one.cause, one.where) for one in self.stalls)
         for one in self.stalls:
             spent[one.cause, one.where] += one.end_ns - one.begin_ns
+        return spent
+
+    def _freezes(self) -> str:
+        spent, number_of = self._frozen_ns(), Counter((one.cause, one.where) for one in self.stalls)
         if not spent:
             return ""
         (cause, where), length_ns = spent.most_common(1)[0]
@@ -167,10 +171,10 @@ class FlowAccount:
         """The accounts as rows: flow, account, what, where, value and unit."""
         rows = [("limit", name, "", 100 * share, "%") for name, share in self.shares.items() if share > 0]
         rows += [("loss", cause, path, float(count), "packets") for cause, path, count in self.losses]
-        spent: Counter[tuple[str, str]] = Counter()
-        for one in self.stalls:
-            spent[one.cause, one.where] += one.length_s  # type: ignore[assignment]
-        rows += [("stall", cause, where, length, "s") for (cause, where), length in spent.most_common()]
+        rows += [
+            ("stall", cause, where, length_ns / NS_PER_S, "s")
+            for (cause, where), length_ns in self._frozen_ns().most_common()
+        ]
         rows += [("wait", stage, "", ms, "ms") for stage, ms in self.waits_ms.items()]
         names = ("account", "what", "where", "value", "unit")
         return [{"flow": self.flow} | dict(zip(names, row, strict=True)) for row in rows]
@@ -212,9 +216,9 @@ STAGES_IN_WORDS = {
 }
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Why:
-    """Why the flows of a run went as they did. A notebook and ``str`` show the sentences."""
+    """Why the flows of a run went as they did. Its ``repr``, which a notebook shows, are the sentences."""
 
     accounts: Sequence[FlowAccount]
     left_out: int = 0
@@ -231,7 +235,7 @@ class Why:
         rows = [row for one in self.accounts for row in one.rows()]
         return pl.DataFrame(rows, schema=schema | {"value": pl.Float64, "unit": pl.String})
 
-    def __str__(self) -> str:
+    def __repr__(self) -> str:
         return "\n".join(" ".join(one.sentences) for one in self.accounts)
 
 

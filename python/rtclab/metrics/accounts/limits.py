@@ -42,9 +42,9 @@ CODES = {name: code for code, name in enumerate(NAMES)}
 STEP_NS = NS_PER_S // 10
 """Moments are a tenth of a second apart."""
 STEADY_STEPS = 20
-"""A rate that stays the same for two seconds is steady; a control that may grow does so more often."""
+"""A rate that stays the same for two seconds is steady: a control that grows changes it more often."""
 FIRST_NS = 5 * NS_PER_S
-"""So long an encoder takes until it uses what it may."""
+"""An encoder takes up to this time until it uses the rate that it may have."""
 BUSY = 0.85
 """A sender that sends a smaller part of what it may is limited by itself; an encoder errs by 10 %."""
 AT_MAXIMUM = 0.95
@@ -56,13 +56,13 @@ SILENT_NS = NS_PER_S
 ENCODING = 0.8
 """Part of the time from which on an encoder that encodes is the limit; Chromium adapts at 0.85."""
 MUCH_RTCP, FEW_REPORTS = 0.2, 5
-"""Feedback limits if more than this part of it is lost, of at least so few packets in two seconds."""
+"""Feedback limits if more than this part of it is lost, of at least this many packets in two seconds."""
 LOSSES = 0.02
 """Losses below which libwebrtc's first loss-based controls did not react (draft-ietf-rmcat-gcc-02, 6)."""
 QUEUED_MS = 30.0
 """Queuing delay above which a control without values of its own counts as limited by delay."""
 OWN = "limited_by_"
-"""A control of the user's own that observes `limited_by_delay` and the like, 0 or 1, says it itself."""
+"""Prefix of values by which a control of the user's own says what limits it: `limited_by_delay`, 0 or 1."""
 
 SCHEMA = pl.Schema(
     {

@@ -25,6 +25,7 @@ CAUSES: dict[str, str] = {
 """The causes of losses, and what each means."""
 
 IMPORTED = ("capture", "log")
+"""Backends whose traces rtclab did not make."""
 BURSTY = 1.5
 """Losses are bursts if they follow each other this many times as often as losses that are independent."""
 FEW_LOSSES = 8
@@ -54,15 +55,11 @@ class Lost:
         sent_ns: when each was sent.
         cause: its cause, a key of ``CAUSES``.
         path: the path that lost it; empty if that is not known.
-        timestamp: its RTP timestamp; -1 without one.
-        kind: its kind, such as ``video``; empty if it is not known.
     """
 
     sent_ns: IntegerArray
     cause: NDArray[np.str_]
     path: NDArray[np.str_]
-    timestamp: IntegerArray
-    kind: NDArray[np.str_]
 
 
 def losses_table(trace: Trace) -> pl.DataFrame:
@@ -96,7 +93,7 @@ def _lost(trace: Trace, flow: str) -> Lost:
     # A packet that is missing from a capture or log need not be lost.
     if rows is None or (trace.manifest.backend in IMPORTED and not packet_loss(trace, flow) > 0):
         texts = np.empty(0, np.str_)
-        return Lost(np.empty(0, np.int64), texts, texts, np.empty(0, np.int64), texts)
+        return Lost(np.empty(0, np.int64), texts, texts)
     flow_end_ns = trace.manifest.flows[flow].end_ns
     # What was still on its way when the flow ended was not lost.
     gone = pl.col("dropped_ns").is_not_null() | (
@@ -113,13 +110,7 @@ def _lost(trace: Trace, flow: str) -> Lost:
         cause[chosen & (cause == "loss")] = kind
     cause[_during_outages(trace, path, sent_ns)] = "outage"
     cause[_all_lost(rows, number, sent_ns)] = "outage"
-    return Lost(
-        sent_ns,
-        cause.astype(np.str_),
-        path.astype(np.str_),
-        numbered["rtp_timestamp"].fill_null(-1).to_numpy(),
-        numbered["kind"].fill_null("").to_numpy().astype(np.str_),
-    )
+    return Lost(sent_ns, cause.astype(np.str_), path.astype(np.str_))
 
 
 def _in_bursts(numbers: NDArray[np.uint32], sent: int) -> bool:
