@@ -15,8 +15,9 @@ import rtclab
 from rtclab import Results, Trace
 from rtclab._native import CONGESTION_CONTROLS
 from rtclab.cli import main
-from rtclab.errors import BadInput
+from rtclab.errors import BadInput, TraceError
 from rtclab.metrics import METRICS
+from rtclab.metrics.accounts import ACCOUNTS
 from rtclab.metrics.accounts.limits import LIMITS, course_of, limits_table
 from rtclab.metrics.accounts.losses import CAUSES as LOSS_CAUSES
 from rtclab.metrics.accounts.losses import losses_table
@@ -53,6 +54,35 @@ def test_limits_cover_the_time_of_a_flow_once(tmp_path: Path, control: str) -> N
     part = trace.between("3 s", "7 s")
     assert limits_table(part)["begin_ns"].min() == 3e9
     assert sum(shares(part).values()) == pytest.approx(1)
+
+
+def test_shares_of_limits_are_metrics_which_need_packets(tmp_path: Path) -> None:
+    ran = run(tmp_path, {f"{UP}loss": "5 %"}, duration="15 s")
+    of_limits = pl.col("metric").str.starts_with("limited_by_")
+    rows = ran.metrics(flows=FLOW).filter(of_limits)
+    assert dict(rows.select("metric", "value").iter_rows()) == pytest.approx(
+        {f"limited_by_{limit}": 100 * share for limit, share in shares(ran.traces[0]).items()}
+    )
+    lasted = ran.table("limits").filter(pl.col("flow") == FLOW, pl.col("limit") == "loss")
+    begin_ns, end_ns = span_ns(ran.traces[0], FLOW)
+    share = (lasted["end_ns"] - lasted["begin_ns"]).sum() / (end_ns - begin_ns)
+    assert rows.filter(metric="limited_by_loss")["value"].item() == pytest.approx(100 * share)
+    without = run(tmp_path, {"record": "seconds"}, duration="5 s")
+    assert without.metrics().filter(of_limits).is_empty()
+
+
+def test_accounts_are_tables_of_a_trace_and_of_results(tmp_path: Path) -> None:
+    ran = run(tmp_path, {f"{UP}loss": "5 %"}, duration="10 s", repeats=2)
+    for name, account in ACCOUNTS.items():
+        rows = ran.table(name)
+        assert rows.columns == ["repeat", *account.schema]
+        assert rows.filter(repeat=1).drop("repeat").equals(ran.traces[1].table(name))
+        assert set(rows["repeat"]) <= {0, 1}
+    assert ran.table("limits")["repeat"].n_unique() == 2
+    with pytest.raises(TraceError, match=r"no table `reasons`; expected .*limits"):
+        ran.table("reasons")
+    with pytest.raises(TraceError, match=r"no table `reasons`; expected .*limits"):
+        ran.traces[0].table("reasons")
 
 
 @pytest.mark.parametrize(

@@ -177,6 +177,7 @@ EXCEPTIONS = {
     ("experiment", "report"),
     ("trace", "experiment"),
     ("trace", "importers"),
+    ("trace", "metrics"),
     ("trace", "report"),
 }
 

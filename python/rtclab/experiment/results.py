@@ -41,6 +41,7 @@ from rtclab.experiment.summary import (
 )
 from rtclab.experiment.window import Moment, check_reached, open_window
 from rtclab.metrics import METRICS, essentials
+from rtclab.metrics.accounts import ACCOUNTS
 from rtclab.phrases import names_in_words
 from rtclab.renamed import BETWEEN, Gone, renamed
 from rtclab.scenario.table import closest
@@ -475,8 +476,8 @@ class Results:
             >>> run.table("packets", repeat=0).columns[:2]
             ['sent_ns', 'delivered_ns']
         """
-        if name not in SCHEMAS:
-            raise TraceError(f"no table `{name}`; expected {', '.join(SCHEMAS)}")
+        if name not in SCHEMAS and name not in ACCOUNTS:
+            raise TraceError(f"no table `{name}`; expected {', '.join((*SCHEMAS, *ACCOUNTS))}")
         finished = [entry.repeat for entry in self.run.repeats if entry.status == "finished"]
         if repeat is not None and repeat not in finished:
             known = ", ".join(map(str, finished)) or "none"
@@ -487,8 +488,8 @@ class Results:
             self.run.trace(number).table(name).select(pl.lit(number, pl.Int64).alias("repeat"), pl.all())
             for number in finished
         ]
-        empty = pl.Schema({"repeat": pl.Int64(), **SCHEMAS[name]}).to_frame()
-        return pl.concat([empty, *tables])
+        schema = SCHEMAS[name] if name in SCHEMAS else ACCOUNTS[name].schema
+        return pl.concat([pl.Schema({"repeat": pl.Int64(), **schema}).to_frame(), *tables])
 
     def scan(self, name: str) -> pl.LazyFrame:
         """A table of all finished repeats of all conditions, which is read only where a query needs it.

@@ -257,16 +257,23 @@ class Trace:
         Tables stay in memory once they are read, because every metric uses them; ``packets`` does not,
         because it is large.
 
+        The accounts of docs/why.md are tables, too, which are made from the others: ``limits``, ``losses``,
+        ``stalls`` and ``waits``.
+
         Raises:
             TraceError: there is no such table, it was not recorded, or its file is invalid. The message names
                 file and column. Or the trace has a window, and the rows of the table have no time.
         """
+        if name not in SCHEMAS:
+            from rtclab.metrics.accounts import ACCOUNTS
+
+            if name not in ACCOUNTS:
+                raise TraceError(f"no table `{name}`; expected {', '.join((*SCHEMAS, *ACCOUNTS))}")
+            return ACCOUNTS[name].of(self)
         rows = self._read(name)
         return rows if self.window is None else rows_within(name, rows, self.window)
 
     def _read(self, name: str) -> pl.DataFrame:
-        if name not in SCHEMAS:
-            raise TraceError(f"no table `{name}`; expected {', '.join(SCHEMAS)}")
         known = self._known.get(name)
         if isinstance(known, pl.DataFrame):
             return known
