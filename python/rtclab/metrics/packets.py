@@ -68,6 +68,10 @@ NO_PACKETS = PacketColumns(*(_NO_ROWS[name].to_numpy() for name in COLUMNS))
 
 def were_recorded(trace: Trace) -> bool:
     """Whether the trace has its packets."""
+    return trace.cached(_were_recorded)
+
+
+def _were_recorded(trace: Trace) -> bool:
     return "packets" in trace.tables
 
 

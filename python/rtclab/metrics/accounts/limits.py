@@ -93,6 +93,12 @@ class Course:
     codes: NDArray[np.int8]
     grade: str
 
+    def at(self, at_ns: IntegerArray) -> NDArray[np.int8]:
+        """The limit at each time; before the flow its first one, and after it its last one."""
+        index = np.searchsorted(self.edges_ns, at_ns) - 1
+        codes: NDArray[np.int8] = self.codes[index.clip(0, self.codes.size - 1)]
+        return codes
+
     def shares(self, span: tuple[int, int]) -> dict[str, float]:
         """The part of a time span, 0 to 1, in which each limit held. They add up to 1."""
         steps = np.column_stack([self.edges_ns[:-1], self.edges_ns[1:]])
@@ -436,19 +442,20 @@ def _rtcp(trace: Trace) -> dict[str, tuple[IntegerArray, IntegerArray]]:
 def _forwarded(trace: Trace, flow: str, at_ns: IntegerArray) -> tuple[NDArray[np.int8], str]:
     """The limits of media that a server forwards: the sender's, or the server if it forwards much less."""
     about = trace.manifest.flows[flow]
-    legs = [
-        name
-        for name, other in trace.manifest.flows.items()
-        if other.sender == about.sender
-        and other.call == about.call
-        and not other.forwarded
-        and name != flow
-        and other.route
-        and other.route == about.route[: len(other.route)]
-    ]
-    if not legs:
+    legs = trace.cached(_legs).get((about.call, about.sender), [])
+    to_server = next((one for one in legs if about.route[: len(route := one[1])] == route), None)
+    own = None if to_server is None else course_of(trace, to_server[0])
+    if to_server is None or own is None:
         return np.full(at_ns.size, CODES["unknown"], np.int8), "unknown"
-    codes, grade = _of_sender(trace, legs[0], at_ns)
-    forwarded, sent = _sent_bps(trace, flow, at_ns), _sent_bps(trace, legs[0], at_ns)
-    codes[forwarded < BUSY * sent] = CODES["server"]
-    return codes, grade
+    codes = own.at(at_ns)
+    codes[_sent_bps(trace, flow, at_ns) < BUSY * _sent_bps(trace, to_server[0], at_ns)] = CODES["server"]
+    return codes, own.grade
+
+
+def _legs(trace: Trace) -> dict[tuple[int | None, str], list[tuple[str, tuple[str, ...]]]]:
+    """By call and sender, the flows of its own media that cross paths, and their routes."""
+    found: dict[tuple[int | None, str], list[tuple[str, tuple[str, ...]]]] = {}
+    for name, about in trace.manifest.flows.items():
+        if not about.forwarded and about.route:
+            found.setdefault((about.call, about.sender), []).append((name, about.route))
+    return found
