@@ -114,10 +114,9 @@ class FlowAccount:
         return f" ({'; '.join(parts)})" if parts else ""
 
     def _loss_in_words(self, cause: str, path: str) -> str:
-        words = (
-            "in a full, short queue" if cause == "queue" and self._is_short(path) else LOSSES_IN_WORDS[cause]
-        )
-        return f"{words} on {self.paths.get(path, path)}" if path else words
+        if cause == "queue" and self._is_short(path):
+            return f"in a full, short queue on {self.paths.get(path, path)}"
+        return loss_in_words(cause, self.paths.get(path, path))
 
     def _is_short(self, path: str) -> bool:
         """Whether the queue of a path overflows although packets wait for less than a round trip."""
@@ -214,6 +213,27 @@ STAGES_IN_WORDS = {
     "repair": "until lost packets were replaced",
     "receiver": "in the receiver's buffer and decoder",
 }
+
+
+def stall_in_words(stall: Stall) -> str:
+    """What a freeze or gap of sound was, as words that follow its subject: ``waited for packets in queues``."""
+    match stall.cause:
+        case "loss":
+            kind, _, path = stall.where.partition(" ")
+            words = f"waited for packets lost {loss_in_words(kind, path)}"
+        case "outage":
+            words = f"came from an outage of {stall.where}" if stall.where else "came from an outage"
+        case "sender":
+            limit = WORDS[stall.where or "unknown"]
+            words = f"came from the sender, who sent nothing, limited by {limit}"
+        case cause:
+            words = STALLS_IN_WORDS[cause]
+    return f"{words} ({stall.detail})" if stall.detail else words
+
+
+def loss_in_words(cause: str, path: str) -> str:
+    """How packets were lost: ``at random on alice.up``."""
+    return f"{LOSSES_IN_WORDS[cause]} on {path}" if path else LOSSES_IN_WORDS[cause]
 
 
 @dataclass(frozen=True, repr=False)
