@@ -216,7 +216,7 @@ STAGES_IN_WORDS = {
 
 
 def stall_in_words(stall: Stall) -> str:
-    """What a freeze or gap of sound was, as words that follow its subject: ``waited for packets in queues``."""
+    """What a freeze or gap of sound was, as words after its subject: ``waited for packets in queues``."""
     match stall.cause:
         case "loss":
             kind, _, path = stall.where.partition(" ")
