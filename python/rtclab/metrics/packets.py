@@ -86,6 +86,13 @@ def packets_of(trace: Trace, flow: str) -> PacketColumns:
     return packets.chosen(of_flow.get(flow, slice(0, 0)))
 
 
+def sent_in_order(trace: Trace, flow: str) -> PacketColumns:
+    """The packets that a flow sent before its end, over all of the time, in the order of sending."""
+    packets = packets_of(trace, flow)
+    packets = packets.chosen(packets.sent_ns < trace.manifest.flows[flow].end_ns)
+    return packets.chosen(np.argsort(packets.sent_ns, kind="stable"))
+
+
 def group(trace: Trace) -> None:
     """Groups the packets by flow now. That needs less memory if nothing else has been measured before."""
     if were_recorded(trace):

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from rtclab.metrics.accounts.losses import lost_packets, still_on_its_way_ns, tells_losses
 from rtclab.metrics.accounts.packets import packets_in_order
 from rtclab.metrics.media import FREEZE_MARGIN_S, frozen_spans
-from rtclab.metrics.packets import NEVER, PacketColumns, packets_of
+from rtclab.metrics.packets import NEVER, PacketColumns, sent_in_order
 from rtclab.metrics.registry import UNKNOWN, bounded, metric, sources
 from rtclab.metrics.series import IntegerArray, span_ns
 from rtclab.trace import NS_PER_S, Trace
@@ -202,7 +202,7 @@ def fates_of(trace: Trace, flow: str) -> Fates:
 
 
 def _fates(trace: Trace, flow: str) -> Fates:
-    sent = _sent(trace, flow)
+    sent = sent_in_order(trace, flow)
     came = sent.delivered_ns != NEVER
     gone = sent.is_dropped | (~came & (sent.sent_ns < still_on_its_way_ns(trace, flow)))
     is_rtx, is_fec = sent.of_kinds("rtx"), sent.of_kinds("fec")
@@ -232,13 +232,6 @@ def _fates(trace: Trace, flow: str) -> Fates:
     known = replacing >= 0
     use[np.searchsorted(repair, replacing[known])] = fate[known]
     return Fates(sent, lost, by, replaced_ns, fate, repair, use)
-
-
-def _sent(trace: Trace, flow: str) -> PacketColumns:
-    """The packets that a flow sent before its end, in the order of sending."""
-    packets = packets_of(trace, flow)
-    packets = packets.chosen(packets.sent_ns < trace.manifest.flows[flow].end_ns)
-    return packets.chosen(np.argsort(packets.sent_ns, kind="stable"))
 
 
 def _paired(first: NDArray[Any], second: NDArray[Any]) -> tuple[IntegerArray, IntegerArray]:
