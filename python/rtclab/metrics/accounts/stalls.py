@@ -292,8 +292,6 @@ def _repair(
     parts += [_counted(unheard, "packet of feedback", "lost on the way back")] if unheard else []
     parts += ["nothing was sent again"] if not again.size and not served.any() else []
     parts += [f"a key frame was asked for {keys} time{'s' * (keys != 1)}"] if keys else []
-    if took_ms == took_ms:
-        parts.append(f"{'a key frame came' if how == 'key_frame' else 'replaced'} after {took_ms:.0f} ms")
     return how, took_ms, "; ".join(parts)
 
 
