@@ -26,7 +26,7 @@ from rtclab.trace import NS_PER_S, Trace
 
 FATES: dict[str, str] = {
     "in_time": "replaced before its picture was due",
-    "too_late": "replaced while the video was frozen",
+    "too_late": "replaced after its picture was due, while or after the video was frozen",
     "in_vain": "replaced, and its picture was never shown",
     "never": "never replaced",
     "unknown": "replaced, and nothing tells when its picture was shown",
@@ -34,7 +34,7 @@ FATES: dict[str, str] = {
 """What may become of a lost packet, and what each means."""
 USES: dict[str, str] = {
     "in_time": "replaced a lost packet before its picture was due",
-    "too_late": "replaced a lost packet while the video was frozen",
+    "too_late": "replaced a lost packet after its picture was due",
     "in_vain": "served nothing: what it repeats or protects had come, or its picture was never shown",
     "lost": "was lost itself",
     "unknown": "replaced a lost packet, and nothing tells when its picture was shown; or still on its way",
@@ -71,7 +71,8 @@ SCHEMA_OF_REPAIR = pl.Schema(
         "size_bytes": pl.Int64(),
     }
 )
-NO_NUMBERS: IntegerArray = np.empty(0, np.int64)
+VIDEO_CLOCK_HZ = 90_000
+"""The clock of RTP timestamps of video (RFC 7742; payload formats of VP8, VP9, H.264 and AV1)."""
 Texts = NDArray[np.str_]
 
 
@@ -170,9 +171,9 @@ _KNOWN = sources(
 def repaired_in_time(trace: Trace, flow: str) -> float:
     """Lost packets of video that retransmissions or FEC replaced before their picture was due, in %.
 
-    A picture was due if the video was frozen for more than 150 ms when the packet came, the margin by which
-    a late picture is a freeze. There is no value if no packet of video was lost, or nobody shows the flow's
-    pictures.
+    A packet came too late if its picture was due in a freeze and it came more than 150 ms after that, the
+    margin by which a late picture is a freeze. There is no value if no packet of video was lost, or nobody
+    shows the flow's pictures.
     """
     found = fates_of(trace, flow)
     fate = found.fate[_inside(trace, flow, found.sent.sent_ns[found.lost])]
@@ -226,7 +227,16 @@ def _fates(trace: Trace, flow: str) -> Fates:
         by[by_fec], replaced_ns[by_fec] = "fec", complete_ns[by_fec]
         replacing[by_fec] = _first_after(sent.sent_ns[lost[by_fec]], sent.sent_ns[protected], protected)
 
-    fate = _fate_of(trace, flow, replaced_ns, complete_ns, knows=not pictures.is_empty())
+    fate = np.select(
+        [
+            replaced_ns == NEVER,
+            np.full(lost.size, pictures.is_empty()),
+            complete_ns == NEVER,
+            _late(trace, flow, sent.timestamp[lost], replaced_ns, pictures),
+        ],
+        ["never", "unknown", "in_vain", "too_late"],
+        "in_time",
+    )
     repair = np.flatnonzero(is_rtx | is_fec)
     use = np.where(came[repair], "in_vain", np.where(gone[repair], "lost", "unknown")).astype(fate.dtype)
     known = replacing >= 0
@@ -273,20 +283,27 @@ def _first_after(moments: IntegerArray, sent_ns: IntegerArray, numbers: IntegerA
     return taken
 
 
-def _fate_of(
-    trace: Trace, flow: str, replaced_ns: IntegerArray, complete_ns: IntegerArray, *, knows: bool
-) -> Texts:
-    """The fate of lost packets, given when they were replaced and when their pictures were complete."""
+def _late(
+    trace: Trace, flow: str, timestamps: NDArray[np.uint32], replaced_ns: IntegerArray, pictures: pl.DataFrame
+) -> NDArray[np.bool_]:
+    """Whether lost packets were replaced too late for pictures that were due while the video was frozen.
+
+    A picture was due as long after the last one before the freeze as it was recorded after that one.
+    """
     frozen = trace.cached(frozen_spans, flow)
-    spans = np.empty((0, 2), np.int64) if frozen is None else frozen
-    index = np.searchsorted(spans[:, 0], replaced_ns, side="right") - 1
-    late_ns, end_ns = np.append(spans[:, 0], 0)[index], np.append(spans[:, 1], NEVER)[index]
-    is_late = (replaced_ns > late_ns + int(FREEZE_MARGIN_S * NS_PER_S)) & (replaced_ns <= end_ns)
-    return np.select(
-        [replaced_ns == NEVER, np.full(replaced_ns.size, not knows), complete_ns == NEVER, is_late],
-        ["never", "unknown", "in_vain", "too_late"],
-        "in_time",
-    )
+    rows = pictures.drop_nulls("rendered_ns").sort("rendered_ns")
+    shown_ns, shown = rows["rendered_ns"].to_numpy(), rows["rtp_timestamp"].to_numpy()
+    late = np.zeros(timestamps.size, np.bool_)
+    for begin_ns, end_ns in () if frozen is None else frozen.tolist():
+        last = np.searchsorted(shown_ns, begin_ns, side="right") - 1
+        if last < 0:
+            late |= (replaced_ns > begin_ns) & (replaced_ns <= end_ns)
+            continue
+        later = (timestamps - np.uint32(shown[last])).astype(np.int32).astype(np.int64)
+        due_ns = begin_ns + later * NS_PER_S // VIDEO_CLOCK_HZ
+        in_freeze = (later > 0) & (due_ns < end_ns)
+        late |= in_freeze & (replaced_ns > due_ns + int(FREEZE_MARGIN_S * NS_PER_S))
+    return late
 
 
 def _inside(trace: Trace, flow: str, moments: IntegerArray) -> NDArray[np.bool_]:
