@@ -8,6 +8,7 @@ Metrics are asked flow by flow, so what takes a whole table is computed once and
 
 # Tables list the metrics in the order of these imports.
 from rtclab.metrics import rate, wire, delay, arrivals, loss, marks, repair, media, audio  # isort: skip
+from rtclab.metrics.accounts import fates as fates  # isort: skip
 from rtclab.metrics import setup, host, fairness, tcp, adapting, budget, limited  # isort: skip
 from rtclab.metrics.flows import feedback_flows, media_flows
 from rtclab.metrics.registry import ESSENTIAL, METRICS, SOURCES, Metric, essentials, metric

@@ -6,10 +6,12 @@ from math import nan
 
 import numpy as np
 
-from rtclab.metrics.promises import inside_ns, promised
+from rtclab.metrics.promises import NO_SPANS, inside_ns, promised
 from rtclab.metrics.registry import OF_REPORTS, metric
 from rtclab.metrics.series import (
     NO_SAMPLES,
+    Array,
+    IntegerArray,
     Samples,
     counters_of_kind,
     increase,
@@ -76,36 +78,55 @@ def _played(trace: Trace, flow: str, column: str) -> float:
     counted, about = _counted(trace, flow, column), trace.manifest.flows.get(flow)
     if about is None or about.promised is None or not counted.at_s.size:
         return increase(counted, trace.window)
-    spans = trace.cached(promised, flow, "audio")
-    if spans is None:
+    if trace.cached(promised, flow, "audio") is None:
         return nan
-    if len(spans) == 1 and spans[0, 1] == about.end_ns:  # no pause, and nothing is played before
-        return increase(counted, trace.window)
+    return float(increases_while_promised(trace, flow, column)[2].sum())
+
+
+def increases_while_promised(trace: Trace, flow: str, column: str) -> tuple[Array, Array, Array]:
+    """A counter of a flow's sound: begin and end in s of the times between reports, and its increases.
+
+    Times in which no sound is promised, and reports outside of the trace's window, are left out.
+    """
+    counted, about = _counted(trace, flow, column), trace.manifest.flows[flow]
+    spans = trace.cached(promised, flow, "audio")
+    if not counted.at_s.size or (spans is None and about.promised is not None):
+        return np.empty(0), np.empty(0), np.empty(0)
+    first_s = counted.at_s[0] if spans is None else min(counted.at_s[0], spans[0, 0] / NS_PER_S)
+    since_s = np.append(first_s, counted.at_s[:-1])
     from_s, to_s = trace.window or (-np.inf, np.inf)
-    # A report belongs to the time since the one before. A pause in that time would look like missing sound.
-    since_s = np.append(min(counted.at_s[0], spans[0, 0] / NS_PER_S), counted.at_s[:-1])
-    is_promised = np.any(
-        [(since_s >= begin_s) & (counted.at_s <= end_s) for begin_s, end_s in spans / NS_PER_S], axis=0
-    )
-    chosen = is_promised & (counted.at_s > from_s) & (counted.at_s <= to_s)
-    return float(np.diff(counted.values, prepend=0.0)[chosen].sum())
+    chosen = (counted.at_s > from_s) & (counted.at_s <= to_s)
+    if spans is not None and about.promised is not None and (len(spans) > 1 or spans[0, 1] < about.end_ns):
+        # A report belongs to the time since the one before. A pause in it would look like missing sound.
+        chosen &= np.any(
+            [(since_s >= begin_s) & (counted.at_s <= end_s) for begin_s, end_s in spans / NS_PER_S], axis=0
+        )
+    return since_s[chosen], counted.at_s[chosen], np.diff(counted.values, prepend=0.0)[chosen]
 
 
 def _silence_s(trace: Trace, flow: str) -> tuple[float, float]:
-    """The promised time in s before the first packet of sound, and all promised time; 0 if not known.
+    """The promised time in s before the first packet of sound, and all promised time; 0 if not known."""
+    silent_ns, promised_ns = silence_ns(trace, flow)
+    return (silent_ns[:, 1] - silent_ns[:, 0]).sum() / NS_PER_S, promised_ns / NS_PER_S
 
-    Reports come once a second, so the first packet came in the second before it was reported.
+
+def silence_ns(trace: Trace, flow: str) -> tuple[IntegerArray, int]:
+    """The promised times in ns before the first packet of sound, if more than 1 s, and all promised time.
+
+    The times have the shape (times, 2). Nothing is known without reports. These come once a second, so the
+    first packet came in the second before it was reported.
     """
     spans, about = trace.cached(promised, flow, "audio"), trace.manifest.flows.get(flow)
     if spans is None or about is None or about.promised is None:
-        return 0.0, 0.0
+        return NO_SPANS, 0
     span = span_ns(trace, flow)
     received = trace.cached(_counters, "packetsReceived").get(flow, NO_SAMPLES)
     came_s = received.at_s[received.values > 0]
     until_ns = round((came_s[0] - 1) * NS_PER_S) if came_s.size else span[1]
-    silent_ns = inside_ns(spans, (span[0], min(span[1], until_ns))).sum()
-    promised_ns = inside_ns(spans, span).sum()
-    return (silent_ns / NS_PER_S if silent_ns > NS_PER_S else 0.0), promised_ns / NS_PER_S
+    silent = spans.clip(span[0], max(span[0], min(span[1], until_ns)))
+    silent = silent[silent[:, 0] < silent[:, 1]]
+    is_long = (silent[:, 1] - silent[:, 0]).sum() > NS_PER_S
+    return silent if is_long else NO_SPANS, int(inside_ns(spans, span).sum())
 
 
 def _counted(trace: Trace, flow: str, column: str) -> Samples:

@@ -22,7 +22,10 @@ NEVER = int(np.iinfo(np.int64).min)
 
 @dataclass(frozen=True)
 class PacketColumns:
-    """Columns of packets, each of shape (packets,); times are in ns since the run began."""
+    """Columns of packets, each of shape (packets,); times are in ns since the run began.
+
+    ``timestamp`` is the RTP timestamp, 0 without one.
+    """
 
     sent_ns: IntegerArray
     delivered_ns: IntegerArray
@@ -30,6 +33,8 @@ class PacketColumns:
     size_bytes: IntegerArray
     is_rtp: NDArray[np.bool_]
     kind: NDArray[np.uint8]
+    timestamp: NDArray[np.uint32]
+    is_dropped: NDArray[np.bool_]
 
     def chosen(self, which: slice | NDArray[Any]) -> PacketColumns:
         """Some of the packets, given by a slice, a mask or indices."""
@@ -59,6 +64,8 @@ COLUMNS = {
     "kind": pl.col("kind").replace_strict(
         {kind: code + 1 for code, kind in enumerate(KINDS)}, default=0, return_dtype=pl.UInt8
     ),
+    "timestamp": pl.col("rtp_timestamp").fill_null(0).cast(pl.UInt32),
+    "is_dropped": pl.col("dropped_ns").is_not_null(),
 }
 
 
@@ -81,6 +88,13 @@ def packets_of(trace: Trace, flow: str) -> PacketColumns:
         return NO_PACKETS
     packets, of_flow = trace.cached(_grouped)
     return packets.chosen(of_flow.get(flow, slice(0, 0)))
+
+
+def sent_in_order(trace: Trace, flow: str) -> PacketColumns:
+    """The packets that a flow sent before its end, over all of the time, in the order of sending."""
+    packets = packets_of(trace, flow)
+    packets = packets.chosen(packets.sent_ns < trace.manifest.flows[flow].end_ns)
+    return packets.chosen(np.argsort(packets.sent_ns, kind="stable"))
 
 
 def group(trace: Trace) -> None:

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from math import nan
-from statistics import fmean
+from statistics import fmean, median
 from typing import Any
 
 import polars as pl
@@ -19,12 +19,12 @@ from rtclab.metrics.accounts.limits import NAMES, course_of
 from rtclab.metrics.accounts.losses import lost_packets
 from rtclab.metrics.accounts.packets import read
 from rtclab.metrics.accounts.queues import UsedPath, bottleneck_of
-from rtclab.metrics.accounts.stalls import Stall, stalls_of
+from rtclab.metrics.accounts.stalls import Stall, gaps_of, stalls_of
 from rtclab.metrics.accounts.waits import STAGES, mean_waits_ms
 from rtclab.metrics.series import span_ns
 from rtclab.report.flow_lines import main_flows
 from rtclab.report.words import flow_in_words, number
-from rtclab.trace import NS_PER_S, Run
+from rtclab.trace import NS_PER_S, Run, Trace
 
 LEAST_SHARE = 0.1
 """Limits that held for a smaller part of the time are not said."""
@@ -32,6 +32,8 @@ LATE_MS = 250.0
 """Pictures that take longer are mentioned; from 150 to 400 ms on, a conversation suffers (ITU-T G.114)."""
 MUCH_FROZEN = 0.03
 """If more of the time is frozen, 2 s in a minute, the freezes are said first."""
+AUDIBLE_PERCENT = 1.0
+"""If more of the sound is made up, 0.6 s in a minute, it is said. ITU-T G.113 has no table for Opus."""
 SHORT_MS = 40.0
 """A queue that overflows although packets wait less, or less than a round trip on empty paths, is short.
 
@@ -53,6 +55,8 @@ class FlowAccount:
         losses: lost packets by cause and path, over all repeats.
         lost_percent: lost packets in % of those that were sent; NaN if it is not known.
         stalls: the freezes of all repeats.
+        gaps: the gaps of sound of all repeats.
+        concealed_percent: sound that was made up, in % of what was promised; NaN if it is not known.
         waits_ms: the mean time of a picture in each stage, in ms; empty if it is not known.
         bottleneck: the path that was used most, in the first repeat that knows it.
         active_s: how long the flow was active in all repeats, in s.
@@ -65,6 +69,8 @@ class FlowAccount:
     losses: Sequence[tuple[str, str, int]]
     lost_percent: float
     stalls: Sequence[Stall]
+    gaps: Sequence[Stall]
+    concealed_percent: float
     waits_ms: Mapping[str, float]
     bottleneck: UsedPath | None
     active_s: float
@@ -72,12 +78,13 @@ class FlowAccount:
 
     @cached_property
     def sentences(self) -> list[str]:
-        """What limited the rate and what the freezes were; where pictures waited, if they took long."""
+        """What limited the rate and what the freezes were; where pictures waited, and what sound missed."""
         parts = [self._limit(), self._freezes()]
         if self.stalls and self.frozen_share >= MUCH_FROZEN:
             parts.reverse()
         first = "; ".join(part for part in parts if part)
-        return [one for one in (f"{flow_in_words(self.flow)}: {first}.", self._lateness()) if one]
+        said = (f"{flow_in_words(self.flow)}: {first}.", self._lateness(), self._sound())
+        return [one for one in said if one]
 
     @property
     def frozen_share(self) -> float:
@@ -114,10 +121,9 @@ class FlowAccount:
         return f" ({'; '.join(parts)})" if parts else ""
 
     def _loss_in_words(self, cause: str, path: str) -> str:
-        words = (
-            "in a full, short queue" if cause == "queue" and self._is_short(path) else LOSSES_IN_WORDS[cause]
-        )
-        return f"{words} on {self.paths.get(path, path)}" if path else words
+        if cause == "queue" and self._is_short(path):
+            return f"in a full, short queue on {self.paths.get(path, path)}"
+        return loss_in_words(cause, self.paths.get(path, path))
 
     def _is_short(self, path: str) -> bool:
         """Whether the queue of a path overflows although packets wait for less than a round trip."""
@@ -126,38 +132,50 @@ class FlowAccount:
         round_trip_ms = max(SHORT_MS, 2 * self.waits_ms.get("wires", 0.0))
         return overflows and at is not None and at.path == path and at.waited_ms < round_trip_ms
 
-    def _frozen_ns(self) -> Counter[tuple[str, str]]:
-        """How long video was frozen, by cause and place, in ns."""
-        spent: Counter[tuple[str, str]] = Counter()
-        for one in self.stalls:
-            spent[one.cause, one.where] += one.end_ns - one.begin_ns
-        return spent
-
     def _freezes(self) -> str:
-        spent, number_of = self._frozen_ns(), Counter((one.cause, one.where) for one in self.stalls)
-        if not spent:
+        if not self.stalls:
             return ""
-        (cause, where), length_ns = spent.most_common(1)[0]
-        total = len(self.stalls)
-        if total == 1:
-            return f"its freeze of {_s(length_ns)} {self._stall_in_words(cause, where)}"
-        count = number_of[cause, where]
-        if count == total:
-            return f"all {total} freezes ({_s(length_ns)}) {self._stall_in_words(cause, where)}"
-        lengths = f"{_s(length_ns)} of {_s(sum(spent.values()))}"
-        return f"{count} of {total} freezes ({lengths}) {self._stall_in_words(cause, where)}"
+        (cause, where), length_ns = _spent_ns(self.stalls).most_common(1)[0]
+        chosen = [one for one in self.stalls if (one.cause, one.where) == (cause, where)]
+        words = f"{self._stall_in_words(cause, where)}{self._repair_in_words(chosen)}"
+        if len(self.stalls) == 1:
+            return f"its freeze of {_s(length_ns)} {words}"
+        if len(chosen) == len(self.stalls):
+            return f"all {len(chosen)} freezes ({_s(length_ns)}) {words}"
+        lengths = f"{_s(length_ns)} of {_s(_spent_ns(self.stalls).total())}"
+        return f"{len(chosen)} of {len(self.stalls)} freezes ({lengths}) {words}"
+
+    @staticmethod
+    def _repair_in_words(chosen: Sequence[Stall]) -> str:
+        """How the losses of most of some freezes were repaired; with how many of them, if not all."""
+        spent = Counter[str]()
+        for one in chosen:
+            spent[one.repair] += one.end_ns - one.begin_ns
+        repair = spent.most_common(1)[0][0]
+        if not repair:
+            return ""
+        alike = [one for one in chosen if one.repair == repair]
+        words = repair_in_words(repair, median(one.repair_ms for one in alike))
+        return f", {words}" if len(alike) == len(chosen) else f", {words} ({len(alike)} of {len(chosen)})"
 
     def _stall_in_words(self, cause: str, where: str) -> str:
-        match cause:
-            case "loss":
-                kind, _, path = where.partition(" ")
-                return f"waited for packets lost {self._loss_in_words(kind, path)}"
-            case "outage":
-                return f"came from an outage of {self.paths.get(where, where)}"
-            case "sender":
-                limit = WORDS[where or "unknown"]
-                return f"came from the sender, who sent no picture, limited by {limit}"
-        return STALLS_IN_WORDS[cause]
+        if cause == "loss":
+            kind, _, path = where.partition(" ")
+            return f"waited for packets lost {self._loss_in_words(kind, path)}"
+        return cause_in_words(cause, where if cause == "sender" else self.paths.get(where, where))
+
+    def _sound(self) -> str:
+        if not self.concealed_percent > AUDIBLE_PERCENT or not self.gaps:
+            return ""
+        spent = _spent_ns(self.gaps)
+        (cause, where), length_ns = spent.most_common(1)[0]
+        share = f"{100 * length_ns / spent.total():.0f} % of it"
+        if cause == "loss":
+            kind, _, path = where.partition(" ")
+            why = f"from packets lost {self._loss_in_words(kind, path)}"
+        else:
+            why = _missing_sound_in_words(cause, self.paths.get(where, where))
+        return f"{number(self.concealed_percent)} % of the sound was made up; {share} came {why}."
 
     def _lateness(self) -> str:
         total = sum(self.waits_ms.values())
@@ -173,7 +191,11 @@ class FlowAccount:
         rows += [("loss", cause, path, float(count), "packets") for cause, path, count in self.losses]
         rows += [
             ("stall", cause, where, length_ns / NS_PER_S, "s")
-            for (cause, where), length_ns in self._frozen_ns().most_common()
+            for (cause, where), length_ns in _spent_ns(self.stalls).most_common()
+        ]
+        rows += [
+            ("gap", cause, where, length_ns / NS_PER_S, "s")
+            for (cause, where), length_ns in _spent_ns(self.gaps).most_common()
         ]
         rows += [("wait", stage, "", ms, "ms") for stage, ms in self.waits_ms.items()]
         names = ("account", "what", "where", "value", "unit")
@@ -206,6 +228,20 @@ STALLS_IN_WORDS = {
     "receiver": "came from the receiver, to which all packets had come",
     "unknown": "have no known cause",
 }
+REPAIRS_IN_WORDS = {
+    "slow": "which were replaced after {ms:.0f} ms",
+    "lost": "whose retransmissions were lost too",
+    "request": "as requests for them were lost",
+    "key_frame": "until a key frame came {s:.1f} s later",
+    "none": "which nothing replaced",
+}
+SOUND_IN_WORDS = {
+    "outage": "from an outage",
+    "sender": "from the sender, who sent it late or not at all",
+    "queue": "from packets that waited in the queue",
+    "receiver": "from the receiver, for whom no packet was missing",
+    "unknown": "from an unknown cause",
+}
 STAGES_IN_WORDS = {
     "encoder": "before the first packet left",
     "pacer": "in the pacer",
@@ -214,6 +250,60 @@ STAGES_IN_WORDS = {
     "repair": "until lost packets were replaced",
     "receiver": "in the receiver's buffer and decoder",
 }
+
+
+def stall_in_words(stall: Stall) -> str:
+    """What a freeze or gap of sound was, as words after its subject: ``waited for packets in queues``."""
+    kind, _, path = stall.where.partition(" ")
+    if stall.media == "audio":
+        words = f"came {_missing_sound_in_words(stall.cause, stall.where)}"
+    elif stall.cause == "loss":
+        words = f"waited for packets lost {loss_in_words(kind, path)}"
+    else:
+        words = cause_in_words(stall.cause, stall.where)
+    if stall.repair:
+        words = f"{words}, {repair_in_words(stall.repair, stall.repair_ms)}"
+    return f"{words} ({stall.detail})" if stall.detail else words
+
+
+def _missing_sound_in_words(cause: str, where: str) -> str:
+    """Why sound was missing, given the cause and the place of a gap."""
+    if cause == "loss":
+        kind, _, path = where.partition(" ")
+        return f"from packets lost {loss_in_words(kind, path)}"
+    return SOUND_IN_WORDS[cause] + (f" of {where}" if where and cause in ("queue", "outage") else "")
+
+
+def cause_in_words(cause: str, where: str) -> str:
+    """What a freeze was that did not wait for lost packets, given its cause and place."""
+    match cause:
+        case "outage":
+            return f"came from an outage of {where}" if where else "came from an outage"
+        case "sender":
+            return f"came from the sender, who sent no picture, limited by {WORDS[where or 'unknown']}"
+        case "queue" if where:
+            return f"waited for packets in the queue of {where}"
+    return STALLS_IN_WORDS[cause]
+
+
+def repair_in_words(repair: str, took_ms: float) -> str:
+    """How lost packets were repaired, as words after them, and how long that took if it is known."""
+    words = REPAIRS_IN_WORDS[repair].format(ms=took_ms, s=took_ms / 1000)
+    is_told = repair in ("slow", "key_frame") or took_ms != took_ms
+    return words if is_told else f"{words} and which were replaced after {took_ms:.0f} ms"
+
+
+def _spent_ns(stalls: Sequence[Stall]) -> Counter[tuple[str, str]]:
+    """How long some freezes or gaps lasted, by cause and place, in ns."""
+    spent: Counter[tuple[str, str]] = Counter()
+    for one in stalls:
+        spent[one.cause, one.where] += one.end_ns - one.begin_ns
+    return spent
+
+
+def loss_in_words(cause: str, path: str) -> str:
+    """How packets were lost: ``at random on alice.up``."""
+    return f"{LOSSES_IN_WORDS[cause]} on {path}" if path else LOSSES_IN_WORDS[cause]
 
 
 @dataclass(frozen=True, repr=False)
@@ -287,19 +377,27 @@ def _account(run: Run, flow: str) -> FlowAccount | None:
         losses.update(zip(lost.cause.tolist(), lost.path.tolist(), strict=True))
     paths = _paths(run.scenario)
     waits = [found for trace in traces if (found := mean_waits_ms(trace, flow))]
-    loss = [METRICS["packet_loss"].function(trace, flow) for trace in traces]
     return FlowAccount(
         flow,
         {name: fmean(one.get(name, 0.0) for one in shares) for name in NAMES},
         courses[0].grade if courses[0] else "unknown",
         [(cause, path, count) for (cause, path), count in losses.most_common()],
-        fmean(known) if (known := [one for one in loss if one == one]) else nan,
+        _mean_of("packet_loss", traces, flow),
         [one for trace in traces for one in stalls_of(trace, flow)],
+        [one for trace in traces for one in gaps_of(trace, flow)],
+        _mean_of("audio_concealed", traces, flow),
         {stage: fmean(one[stage] for one in waits) for stage in STAGES} if waits else {},
         next((one for trace in traces if (one := bottleneck_of(trace, flow, paths)) is not None), None),
         sum(end_ns - begin_ns for begin_ns, end_ns in (span_ns(trace, flow) for trace in traces)) / NS_PER_S,
         paths,
     )
+
+
+def _mean_of(metric: str, traces: Sequence[Trace], flow: str) -> float:
+    """The mean of a metric of a flow over repeats; NaN if none has a value."""
+    values = [METRICS[metric].function(trace, flow) for trace in traces]
+    known = [value for value in values if value == value]
+    return fmean(known) if known else nan
 
 
 def _s(length_ns: int) -> str:

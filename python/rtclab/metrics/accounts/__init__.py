@@ -1,12 +1,12 @@
-"""Accounts of a trace that add up: what limited the rate, where packets were lost, what each freeze was, and
-where pictures waited. See docs/why.md."""
+"""Accounts of a trace that add up: what limited the rate, where packets were lost and what became of them, what
+each freeze and gap of sound was, and where pictures waited. See docs/why.md."""
 
 from collections.abc import Callable
 from typing import NamedTuple
 
 import polars as pl
 
-from rtclab.metrics.accounts import limits, losses, stalls, waits
+from rtclab.metrics.accounts import fates, limits, losses, stalls, waits
 from rtclab.trace import Trace
 
 
@@ -25,6 +25,8 @@ class Account(NamedTuple):
 ACCOUNTS: dict[str, Account] = {
     "limits": Account(limits.SCHEMA, limits.limits_table),
     "losses": Account(losses.SCHEMA, losses.losses_table),
+    "fates": Account(fates.SCHEMA, fates.fates_table),
+    "repair": Account(fates.SCHEMA_OF_REPAIR, fates.repair_table),
     "stalls": Account(stalls.SCHEMA, stalls.stalls_table),
     "waits": Account(waits.SCHEMA, waits.waits_table),
 }

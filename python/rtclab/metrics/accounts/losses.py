@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from rtclab.metrics.accounts.packets import packets_in_order
 from rtclab.metrics.loss import packet_loss
 from rtclab.metrics.packets import were_recorded
-from rtclab.metrics.series import IntegerArray
+from rtclab.metrics.series import IntegerArray, span_ns
 from rtclab.trace import NS_PER_MS, NS_PER_S, Trace, rows_by
 
 CAUSES: dict[str, str] = {
@@ -52,11 +52,13 @@ class Lost:
     """The lost packets of a flow, in the order in which they were sent; arrays have the shape (packets,).
 
     Attributes:
+        number: its number among all packets that the flow sent, from 0, in the order of sending.
         sent_ns: when each was sent.
         cause: its cause, a key of ``CAUSES``.
         path: the path that lost it; empty if that is not known.
     """
 
+    number: IntegerArray
     sent_ns: IntegerArray
     cause: NDArray[np.str_]
     path: NDArray[np.str_]
@@ -90,14 +92,11 @@ def lost_packets(trace: Trace, flow: str) -> Lost:
 
 def _lost(trace: Trace, flow: str) -> Lost:
     rows = packets_in_order(trace, flow) if were_recorded(trace) else None
-    # A packet that is missing from a capture or log need not be lost.
-    if rows is None or (trace.manifest.backend in IMPORTED and not packet_loss(trace, flow) > 0):
-        texts = np.empty(0, np.str_)
-        return Lost(np.empty(0, np.int64), texts, texts)
-    flow_end_ns = trace.manifest.flows[flow].end_ns
-    # What was still on its way when the flow ended was not lost.
+    if rows is None or not tells_losses(trace, flow):
+        numbers, texts = np.empty(0, np.int64), np.empty(0, np.str_)
+        return Lost(numbers, numbers, texts, texts)
     gone = pl.col("dropped_ns").is_not_null() | (
-        pl.col("delivered_ns").is_null() & (pl.col("sent_ns") < flow_end_ns - NS_PER_S)
+        pl.col("delivered_ns").is_null() & (pl.col("sent_ns") < still_on_its_way_ns(trace, flow))
     )
     numbered = rows.with_row_index("number").filter(gone)
     cause = numbered["drop_cause"].fill_null("unknown").to_numpy().astype(object)
@@ -110,7 +109,20 @@ def _lost(trace: Trace, flow: str) -> Lost:
         cause[chosen & (cause == "loss")] = kind
     cause[_during_outages(trace, path, sent_ns)] = "outage"
     cause[_all_lost(rows, number, sent_ns)] = "outage"
-    return Lost(sent_ns, cause.astype(np.str_), path.astype(np.str_))
+    before = np.count_nonzero(
+        packets_in_order(trace.whole, flow)["sent_ns"].to_numpy() < span_ns(trace, flow)[0]
+    )
+    return Lost(number.astype(np.int64) + before, sent_ns, cause.astype(np.str_), path.astype(np.str_))
+
+
+def tells_losses(trace: Trace, flow: str) -> bool:
+    """Whether packets of a flow that did not arrive were lost; they may be missing from a capture or log."""
+    return trace.manifest.backend not in IMPORTED or packet_loss(trace, flow) > 0
+
+
+def still_on_its_way_ns(trace: Trace, flow: str) -> int:
+    """From when on a packet that had not arrived when the flow ended, and was not dropped, was not lost."""
+    return trace.manifest.flows[flow].end_ns - NS_PER_S
 
 
 def _in_bursts(numbers: NDArray[np.uint32], sent: int) -> bool:

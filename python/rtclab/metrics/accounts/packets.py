@@ -13,7 +13,7 @@ from rtclab.trace.trace import rows_within
 
 COLUMNS = (
     *("flow", "sent_ns", "delivered_ns", "queued_ns", "dropped_ns", "drop_cause", "drop_path"),
-    *("protocol", "kind", "ssrc", "rtp_timestamp"),
+    *("protocol", "kind", "ssrc", "seq", "rtp_timestamp"),
 )
 NO_ROWS = SCHEMAS["packets"].to_frame().select(COLUMNS)
 

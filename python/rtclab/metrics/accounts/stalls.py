@@ -1,4 +1,4 @@
-"""The account of stalls: what each freeze of a flow's video was.
+"""The account of stalls: what each freeze of a flow's video was, and what each gap of its sound.
 
 A freeze ends with a picture. What was sent between the last picture before it and that picture tells why it
 took so long: nothing was sent, or packets were lost and had to be repaired, or they waited in a queue.
@@ -8,14 +8,19 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass, replace
+from math import nan
+from typing import Literal
 
 import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
+from rtclab.metrics.accounts.fates import Fates, fates_of
+from rtclab.metrics.accounts.gaps import gaps_in_sound
 from rtclab.metrics.accounts.limits import course_of
 from rtclab.metrics.accounts.losses import lost_packets, outages
-from rtclab.metrics.accounts.packets import packets_in_order
+from rtclab.metrics.accounts.packets import rtcp_packets
+from rtclab.metrics.accounts.queues import bottleneck_of
 from rtclab.metrics.media import frozen_spans
 from rtclab.metrics.packets import NEVER, were_recorded
 from rtclab.metrics.promises import inside_ns
@@ -24,13 +29,22 @@ from rtclab.trace import NS_PER_MS, NS_PER_S, Trace
 
 CAUSES: dict[str, str] = {
     "outage": "a path carried nothing",
-    "sender": "the sender sent no picture",
-    "loss": "a lost packet had to be repaired",
+    "sender": "the sender sent nothing",
+    "loss": "packets were lost",
     "queue": "packets waited in queues",
-    "receiver": "everything had come, and no picture was shown",
+    "receiver": "everything had come, and nothing was shown or played",
     "unknown": "nothing tells",
 }
-"""The causes of freezes, and what each means."""
+"""The causes of freezes and gaps of sound, and what each means."""
+REPAIRS: dict[str, str] = {
+    "slow": "lost packets were replaced, which took long",
+    "lost": "what was sent again was lost too",
+    "request": "requests for lost packets were lost",
+    "key_frame": "nothing replaced the lost packets, and a key frame ended the freeze",
+    "none": "nothing replaced the lost packets",
+    "": "no packet of its pictures was lost",
+}
+"""How the losses behind a freeze were repaired, and what each means."""
 WRAP, HALF = 2**32, 2**31
 """RTP timestamps wrap around; what is less than half of that ahead is later."""
 MOST = 0.5
@@ -39,10 +53,13 @@ MOST = 0.5
 SCHEMA = pl.Schema(
     {
         "flow": pl.String(),
+        "media": pl.String(),
         "begin_ns": pl.Int64(),
         "end_ns": pl.Int64(),
         "cause": pl.String(),
         "where": pl.String(),
+        "repair": pl.String(),
+        "repair_ms": pl.Float64(),
         "detail": pl.String(),
     }
 )
@@ -50,14 +67,18 @@ SCHEMA = pl.Schema(
 
 @dataclass(frozen=True)
 class Stall:
-    """A freeze, or the time until a viewer who saw nothing left.
+    """A freeze, the time until a viewer who saw nothing left, or a gap of sound.
 
     Attributes:
-        begin_ns: when the last picture before it was shown, or the call was set up.
-        end_ns: when the next picture was shown, or the flow ended.
+        begin_ns: when the last picture before it was shown, the call was set up, or the gap began.
+        end_ns: when the next picture was shown, the flow ended, or the gap ended.
         cause: a key of ``CAUSES``.
-        where: the path, or why the sender sent nothing; may be empty.
-        detail: what happened, as text.
+        where: the path, how and on which path packets were lost, or what limited the sender; may be empty.
+        detail: the further links of the chain, as text.
+        media: ``video`` or ``audio``.
+        repair: a key of ``REPAIRS``.
+        repair_ms: from when a lost packet was due until it was replaced or a key frame came, in ms; NaN
+            without.
     """
 
     begin_ns: int
@@ -65,6 +86,9 @@ class Stall:
     cause: str
     where: str = ""
     detail: str = ""
+    media: Literal["video", "audio"] = "video"
+    repair: str = ""
+    repair_ms: float = nan
 
     @property
     def length_s(self) -> float:
@@ -73,13 +97,26 @@ class Stall:
 
 
 def stalls_table(trace: Trace) -> pl.DataFrame:
-    """Each freeze of each flow in the trace's window: begin, end, cause, place, and what happened."""
+    """Each freeze and each gap of sound of each flow in the trace's window, with its chain of causes.
+
+    Freezes add up to the metric ``freeze_duration``, and gaps to what ``audio_concealed`` counts.
+    ``repair_ms`` is null where nothing was repaired.
+    """
+    columns = [name for name in SCHEMA if name != "flow"]
     rows = [
-        (flow, one.begin_ns, one.end_ns, one.cause, one.where, one.detail)
+        (flow, *(getattr(one, name) for name in columns))
         for flow in trace.flows
-        for one in stalls_of(trace, flow)
+        for one in (*stalls_of(trace, flow), *gaps_of(trace, flow))
     ]
-    return pl.DataFrame(rows, schema=SCHEMA, orient="row")
+    return pl.DataFrame(rows, schema=SCHEMA, orient="row").with_columns(pl.col("repair_ms").fill_nan(None))
+
+
+def gaps_of(trace: Trace, flow: str) -> list[Stall]:
+    """The times in the trace's window in which sound was made up because packets were missing, in order."""
+    return [
+        Stall(gap.begin_ns, gap.end_ns, gap.cause, gap.where, gap.detail, "audio")
+        for gap in trace.cached_in_window(gaps_in_sound, flow)
+    ]
 
 
 def stalls_of(trace: Trace, flow: str) -> list[Stall]:
@@ -105,68 +142,67 @@ def _stalls(trace: Trace, flow: str) -> list[Stall]:
 
 def _stall(trace: Trace, flow: str, begin_ns: int, end_ns: int) -> Stall:
     length_ns = end_ns - begin_ns
-    for path in trace.manifest.flows[flow].route:
-        out = trace.cached(outages).get(path)
-        if (
-            out is not None
-            and (out_ns := inside_ns(out, (begin_ns - NS_PER_S, end_ns)).sum()) > MOST * length_ns / 2
-        ):
-            return Stall(
-                begin_ns, end_ns, "outage", path, f"it carried nothing for {out_ns / NS_PER_S:.1f} s"
-            )
     media = trace.cached(_media, flow)
-    way_ns = media.way_ns
-    between = media.is_video & (media.sent_ns > begin_ns - way_ns) & (media.sent_ns < end_ns - way_ns)
-    if silent := _silent(media.sent_ns[between], begin_ns - way_ns, end_ns - way_ns):
-        return Stall(begin_ns, end_ns, "sender", *_of_sender(trace, flow, silent))
+    sent_ns, way_ns = media.fates.sent.sent_ns, media.way_ns
     wanted = _wanted(trace, flow, media, begin_ns, end_ns)
-    missing = wanted & media.is_video & (media.delivered_ns == NEVER)
-    if missing.any():
-        cause, path = _cause_of_losses(trace, flow, media, missing)
-        detail = _repair(trace, flow, media, wanted, missing, (begin_ns, end_ns))
-        if cause == "outage":
-            return Stall(begin_ns, end_ns, "outage", path, detail)
-        return Stall(begin_ns, end_ns, "loss", f"{cause} {path}".strip(), detail)
-    came = wanted & (media.delivered_ns != NEVER)
-    if not came.any():
+    missing = wanted[media.is_video[wanted] & ~media.came[wanted]]
+    repair, repair_ms, detail = _repair(trace, flow, media, wanted, missing, (begin_ns, end_ns))
+    if out := _outage(trace, flow, begin_ns, end_ns):
+        path, out_ns = out
+        carried = f"it carried nothing for {out_ns / NS_PER_S:.1f} s"
+        detail = f"{carried}; {detail}" if detail else carried
+        return Stall(begin_ns, end_ns, "outage", path, detail, repair=repair, repair_ms=repair_ms)
+    between = media.is_video & (sent_ns > begin_ns - way_ns) & (sent_ns < end_ns - way_ns)
+    if silent := _silent(sent_ns[between], begin_ns - way_ns, end_ns - way_ns):
+        return Stall(begin_ns, end_ns, "sender", *_of_sender(trace, flow, silent))
+    if missing.size:
+        cause, path = _cause_of_losses(trace, flow, missing)
+        where = path if cause == "outage" else f"{cause} {path}".strip()
+        cause = "outage" if cause == "outage" else "loss"
+        return Stall(begin_ns, end_ns, cause, where, detail, repair=repair, repair_ms=repair_ms)
+    came = wanted[media.came[wanted]]
+    if not came.size:
         return Stall(begin_ns, end_ns, "unknown", detail="no packet of its pictures is in the trace")
-    late_ns = int((media.delivered_ns - media.sent_ns)[came].max()) - way_ns
+    late_ns = int((media.fates.sent.delivered_ns - sent_ns)[came].max()) - way_ns
     if late_ns > MOST * length_ns:
-        return Stall(begin_ns, end_ns, "queue", "", f"its packets came {late_ns / NS_PER_MS:.0f} ms late")
+        at = bottleneck_of(trace, flow)
+        detail = f"its packets came {late_ns / NS_PER_MS:.0f} ms late"
+        return Stall(begin_ns, end_ns, "queue", at.path if at else "", detail)
     return Stall(
         begin_ns, end_ns, "receiver", trace.manifest.flows[flow].receiver, "all its packets had come"
     )
 
 
+def _outage(trace: Trace, flow: str, begin_ns: int, end_ns: int) -> tuple[str, int] | None:
+    """The path of a flow's route that carried nothing for much of a freeze, and for how long in ns."""
+    for path in trace.manifest.flows[flow].route:
+        if (spans := trace.cached(outages).get(path)) is not None:
+            out_ns = int(inside_ns(spans, (begin_ns - NS_PER_S, end_ns)).sum())
+            if out_ns > MOST * (end_ns - begin_ns) / 2:
+                return path, out_ns
+    return None
+
+
 @dataclass(frozen=True)
 class _Media:
-    """The packets of a flow's video and its repair, in the order in which they were sent.
+    """The packets of a flow in the order in which they were sent; masks have the shape (packets,).
 
-    ``way_ns`` is the time that the fastest of them took.
+    ``way_ns`` is the time that the fastest packet of video took.
     """
 
-    sent_ns: IntegerArray
-    delivered_ns: IntegerArray
-    timestamp: IntegerArray
+    fates: Fates
     is_video: NDArray[np.bool_]
     is_rtx: NDArray[np.bool_]
+    came: NDArray[np.bool_]
     way_ns: int
 
 
 def _media(trace: Trace, flow: str) -> _Media:
-    rows = packets_in_order(trace, flow).filter(pl.col("kind").is_in(["video", "rtx", "fec"]))
-    sent_ns = rows["sent_ns"].to_numpy()
-    delivered_ns = rows["delivered_ns"].fill_null(NEVER).to_numpy()
-    is_video = (rows["kind"] == "video").to_numpy()
-    came = is_video & (delivered_ns != NEVER)
-    return _Media(
-        sent_ns,
-        delivered_ns,
-        rows["rtp_timestamp"].fill_null(-1).to_numpy(),
-        is_video,
-        (rows["kind"] == "rtx").to_numpy(),
-        int((delivered_ns - sent_ns)[came].min()) if came.any() else 0,
-    )
+    fates = fates_of(trace, flow)
+    sent = fates.sent
+    is_video, came = sent.of_kinds("video"), sent.delivered_ns != NEVER
+    ways_ns = (sent.delivered_ns - sent.sent_ns)[is_video & came]
+    return _Media(fates, is_video, sent.of_kinds("rtx"), came, int(ways_ns.min()) if ways_ns.size else 0)
 
 
 def _pictures(trace: Trace, flow: str) -> tuple[IntegerArray, IntegerArray]:
@@ -175,16 +211,18 @@ def _pictures(trace: Trace, flow: str) -> tuple[IntegerArray, IntegerArray]:
     return rows["rendered_ns"].to_numpy(), rows["rtp_timestamp"].to_numpy()
 
 
-def _wanted(trace: Trace, flow: str, media: _Media, begin_ns: int, end_ns: int) -> NDArray[np.bool_]:
-    """Whether each packet is of a picture after the last one before a freeze, up to the one that ends it."""
+def _wanted(trace: Trace, flow: str, media: _Media, begin_ns: int, end_ns: int) -> IntegerArray:
+    """Numbers of the packets of pictures after the last one before a freeze, up to the one that ends it."""
     shown_ns, timestamps = trace.cached(_pictures, flow)
+    own = np.flatnonzero(media.is_video | media.is_rtx)
+    timestamp = media.fates.sent.timestamp[own].astype(np.int64)
     before = np.searchsorted(shown_ns, begin_ns, side="right") - 1
     after = np.searchsorted(shown_ns, end_ns, side="left")
-    first = timestamps[before] if before >= 0 else (media.timestamp[media.is_video][:1] - 1).sum()
+    first = timestamps[before] if before >= 0 else (timestamp[media.is_video[own]][:1] - 1).sum()
     last = timestamps[after] if after < timestamps.size else first + HALF
-    since = (media.timestamp - first) % WRAP
-    is_wanted: NDArray[np.bool_] = (since > 0) & (since <= (last - first) % WRAP) & (media.timestamp >= 0)
-    return is_wanted
+    since = (timestamp - first) % WRAP
+    numbers: IntegerArray = own[(since > 0) & (since <= (last - first) % WRAP)]
+    return numbers
 
 
 def _silent(sent_ns: IntegerArray, begin_ns: int, end_ns: int) -> tuple[int, int] | None:
@@ -205,43 +243,84 @@ def _of_sender(trace: Trace, flow: str, silent: tuple[int, int]) -> tuple[str, s
     return limit, f"no video was sent for {(silent[1] - silent[0]) / NS_PER_S:.1f} s"
 
 
-def _cause_of_losses(trace: Trace, flow: str, media: _Media, missing: NDArray[np.bool_]) -> tuple[str, str]:
+def _cause_of_losses(trace: Trace, flow: str, missing: IntegerArray) -> tuple[str, str]:
     """The most frequent cause of the losses of some packets, and its path."""
     lost = lost_packets(trace.whole, flow)
-    index = np.searchsorted(lost.sent_ns, media.sent_ns[missing]).clip(max=max(lost.sent_ns.size - 1, 0))
-    causes = Counter(zip(lost.cause[index].tolist(), lost.path[index].tolist(), strict=True))
-    return causes.most_common(1)[0][0]
+    chosen = np.isin(lost.number, missing)
+    causes = Counter(zip(lost.cause[chosen].tolist(), lost.path[chosen].tolist(), strict=True))
+    return causes.most_common(1)[0][0] if causes else ("unknown", "")
 
 
 def _repair(
     trace: Trace,
     flow: str,
     media: _Media,
-    wanted: NDArray[np.bool_],
-    missing: NDArray[np.bool_],
+    wanted: IntegerArray,
+    missing: IntegerArray,
     span: tuple[int, int],
-) -> str:
-    """How the lost packets of some pictures were repaired."""
-    total = int(missing.sum())
-    parts = [f"{total} packet{'s' * (total != 1)} lost"]
-    again = wanted & media.is_rtx
-    failed = int((again & (media.delivered_ns == NEVER)).sum())
-    repaired_ns = media.delivered_ns[again & (media.delivered_ns != NEVER) & (media.delivered_ns <= span[1])]
-    if failed:
-        parts.append(f"{failed} retransmission{'s' * (failed != 1)} lost too")
-    if repaired_ns.size:
-        due_ns = media.sent_ns[missing].min() + media.way_ns
-        parts.append(f"the last retransmission came {(repaired_ns.max() - due_ns) / NS_PER_MS:.0f} ms later")
-    if _asked_for_key(trace, flow, *span):
-        parts.append("a key frame was asked for")
-    return "; ".join(parts)
+) -> tuple[str, float, str]:
+    """How lost packets were repaired: a key of ``REPAIRS``, how long it took in ms, and the chain as text."""
+    if not missing.size:
+        return "", nan, ""
+    fates, sent = media.fates, media.fates.sent
+    due_ns = sent.sent_ns[missing] + media.way_ns
+    own = np.isin(fates.lost, missing)
+    replaced_ns, fate = fates.replaced_ns[own], fates.fate[own]
+    in_freeze = (replaced_ns != NEVER) & (replaced_ns <= span[1])
+    again = wanted[media.is_rtx[wanted] & (sent.sent_ns[wanted] < span[1])]
+    again = again[np.isin(sent.timestamp[again], sent.timestamp[missing])]
+    failed = int((~media.came[again]).sum())
+    since_ns, until_ns = int(due_ns.min()), int(sent.sent_ns[again].min(initial=span[1]))
+    # A request that is lost is repeated after a round trip, so what is sent sooner was asked for in time.
+    late = until_ns > since_ns + 3 * media.way_ns
+    unheard = _requests_lost(trace, flow, since_ns, until_ns) if late else 0
+    keys = _key_frames_asked_for(trace, flow, *span)
+    served = in_freeze & np.isin(fate, ("in_time", "too_late", "unknown"))
+    took_ms = nan
+    if served.any():
+        after_ns = (replaced_ns - sent.sent_ns[fates.lost[own]])[served].max() - media.way_ns
+        took_ms = float(after_ns) / NS_PER_MS
+        how = "lost" if failed else "request" if unheard else "slow"
+    elif span[1] < trace.manifest.flows[flow].end_ns and keys:
+        came_ns = sent.delivered_ns[wanted[media.came[wanted]]]
+        took_ms = float(came_ns[came_ns <= span[1]].max(initial=span[0]) - due_ns.min()) / NS_PER_MS
+        how = "key_frame"
+    else:
+        how = "lost" if failed else "request" if unheard else "none"
+    parts = [_counted(missing.size, "packet", "lost")]
+    parts += [_counted(failed, "retransmission", "lost too")] if failed else []
+    parts += [_counted(unheard, "packet of feedback", "lost on the way back")] if unheard else []
+    parts += ["nothing was sent again"] if not again.size and not served.any() else []
+    parts += [f"a key frame was asked for {keys} time{'s' * (keys != 1)}"] if keys else []
+    return how, took_ms, "; ".join(parts)
 
 
-def _asked_for_key(trace: Trace, flow: str, begin_ns: int, end_ns: int) -> bool:
-    """Whether the receiver asked for a key frame in a freeze, or in the second before or after it."""
+def _counted(count: int, name: str, what: str) -> str:
+    first, _, rest = name.partition(" ")
+    return f"{count} {first}{'s' * (count != 1)}{' ' * bool(rest)}{rest} {what}"
+
+
+def _requests_lost(trace: Trace, flow: str, begin_ns: int, end_ns: int) -> int:
+    """Number of packets of RTCP from a flow's receiver, who asks for packets, that were lost in a time."""
+    about = trace.manifest.flows[flow]
+    asked = counter(trace.whole, "inbound_rtp", flow, "nackCount")
+    if not asked.values.any():
+        return 0
+    back = [
+        name
+        for name, other in trace.manifest.flows.items()
+        if other.sender == about.receiver and other.call == about.call and not other.forwarded
+        if about.forwarded or other.receiver == about.sender
+    ]
+    is_lost = pl.col("delivered_ns").is_null() & pl.col("sent_ns").is_between(begin_ns, end_ns)
+    return rtcp_packets(trace).filter(pl.col("flow").is_in(back) & is_lost).height
+
+
+def _key_frames_asked_for(trace: Trace, flow: str, begin_ns: int, end_ns: int) -> int:
+    """How often the receiver asked for a key frame in a freeze, or in the second before or after it."""
     asked = counter(trace.whole, "inbound_rtp", flow, "pliCount")
     if not asked.at_s.size:
-        return False
+        return 0
     moments = (begin_ns / NS_PER_S - 1, end_ns / NS_PER_S + 1)
     before, after = np.interp(moments, asked.at_s, asked.values)
-    return bool(after - before >= 1)
+    return int(after - before)
