@@ -22,6 +22,7 @@ from rtclab.report.drawing import (
     QUIET,
     RANGE_OPACITY,
     Axis,
+    Boxes,
     Cells,
     Columns,
     Dots,
@@ -81,7 +82,7 @@ def legend(plot: Drawing) -> list[Entry]:
     return list({entry.label: entry for entry in reversed(entries)}.values())[::-1]
 
 
-def _entry(mark: Line | Dots | Columns) -> Entry:
+def _entry(mark: Line | Dots | Columns | Boxes) -> Entry:
     look = mark.look
     match mark:
         case Line():
@@ -89,7 +90,7 @@ def _entry(mark: Line | Dots | Columns) -> Entry:
             return Entry(look.label, look.colour, "line", dashes)
         case Dots():
             return Entry(look.label, look.colour, "dots", marker=MARKER_PATHS[look.marker])
-        case Columns():
+        case Columns() | Boxes():
             return Entry(look.label, look.colour, "columns", opacity=mark.opacity)
 
 
@@ -155,6 +156,10 @@ def _mark(mark: Mark) -> dict[str, Any]:
         case Cells():
             drawn = {"kind": "cells", "values": _numbers(mark.values), "unit": mark.unit}
             drawn |= {"texts": list(mark.texts), "colours": mark.colours, "inks": mark.inks}
+        case Boxes():
+            drawn = {"kind": "boxes", "opacity": mark.opacity, "texts": list(mark.texts)}
+            ends = {name: _numbers(getattr(mark, name)) for name in ("x", "end", "low", "high")}
+            return look | drawn | ends
     ends = {"low": _numbers(mark.low), "high": _numbers(mark.high)}
     return look | drawn | {"x": _numbers(mark.x), "y": _numbers(mark.y)} | ends
 

@@ -30,6 +30,12 @@ LEAST_SHARE = 0.1
 """Limits that held for a smaller part of the time are not said."""
 LATE_MS = 250.0
 """Pictures that take longer are mentioned; from 150 to 400 ms on, a conversation suffers (ITU-T G.114)."""
+ABOUT = {
+    "limit": ("explained-rate", "rate", "target", "stats-rate"),
+    "freezes": ("waits", "frame-rate"),
+    "waits": ("waits", "delay"),
+}
+"""What a part of a sentence is about, and the plots that show it, the best first."""
 MUCH_FROZEN = 0.03
 """If more of the time is frozen, 2 s in a minute, the freezes are said first."""
 SHORT_MS = 40.0
@@ -73,11 +79,18 @@ class FlowAccount:
     @cached_property
     def sentences(self) -> list[str]:
         """What limited the rate and what the freezes were; where pictures waited, if they took long."""
-        parts = [self._limit(), self._freezes()]
+        first, *others = ("; ".join(text for _, text in parts) + "." for parts in self.parts)
+        return [f"{flow_in_words(self.flow)}: {first}", *others]
+
+    @cached_property
+    def parts(self) -> list[list[tuple[str, str]]]:
+        """The parts of each sentence, without subject and full stop: a key of ``ABOUT``, and the text."""
+        parts = [("limit", self._limit()), ("freezes", self._freezes())]
         if self.stalls and self.frozen_share >= MUCH_FROZEN:
             parts.reverse()
-        first = "; ".join(part for part in parts if part)
-        return [one for one in (f"{flow_in_words(self.flow)}: {first}.", self._lateness()) if one]
+        first = [part for part in parts if part[1]]
+        late = self._lateness()
+        return [first, [("waits", late)]] if late else [first]
 
     @property
     def frozen_share(self) -> float:
@@ -89,11 +102,12 @@ class FlowAccount:
         if ranked[0][0] == "unknown":
             return "what limited its rate is not known: the trace has no values of its congestion control"
         told = [pair for pair in ranked[:2] if pair[1] >= LEAST_SHARE] or ranked[:1]
-        parts = [f"{self._limit_in_words(name)} for {100 * share:.0f} % of the time" for name, share in told]
+        parts = [f"{self.limit_in_words(name)} for {100 * share:.0f} % of the time" for name, share in told]
         guess = ", as its packets suggest" if self.grade == "inferred" else ""
         return f"limited by {' and by '.join(parts)}{guess}"
 
-    def _limit_in_words(self, name: str) -> str:
+    def limit_in_words(self, name: str) -> str:
+        """A limit as words that follow `limited by`, with its place: ``the queue of alice.up``."""
         at = self.bottleneck
         if name == "delay" and at is not None:
             short = "short " * self._is_short(at.path)
@@ -164,7 +178,7 @@ class FlowAccount:
             return ""
         ranked = sorted(self.waits_ms.items(), key=lambda pair: -pair[1])
         parts = [f"{ms:.0f} ms {STAGES_IN_WORDS[stage]}" for stage, ms in ranked[:2]]
-        return f"Pictures took {total:.0f} ms from camera to screen, of which {' and '.join(parts)}."
+        return f"Pictures took {total:.0f} ms from camera to screen, of which {' and '.join(parts)}"
 
     def rows(self) -> list[dict[str, Any]]:
         """The accounts as rows: flow, account, what, where, value and unit."""
@@ -216,7 +230,7 @@ STAGES_IN_WORDS = {
 
 
 def stall_in_words(stall: Stall) -> str:
-    """What a freeze or gap of sound was, as words that follow its subject: ``waited for packets in queues``."""
+    """What a freeze or gap of sound was, as words after its subject: ``waited for packets in queues``."""
     match stall.cause:
         case "loss":
             kind, _, path = stall.where.partition(" ")
