@@ -15,7 +15,7 @@ from rtclab.metrics.accounts.stalls import stalls_of
 from rtclab.metrics.accounts.waits import STAGES, waits_of
 from rtclab.metrics.promises import inside_ns
 from rtclab.metrics.series import Array, span_ns
-from rtclab.report.drawing import Boxes, Style
+from rtclab.report.drawing import INK, Boxes, Style
 from rtclab.report.flow_lines import FlowLine
 from rtclab.report.plot_kinds import Strip
 from rtclab.report.why import stall_in_words
@@ -23,7 +23,7 @@ from rtclab.trace import NS_PER_MS, NS_PER_S
 
 LIMIT_COLOURS: dict[str, str] = {
     "pause": "#eaeaea",
-    "start": "#eade40",
+    "start": "#fbcfdc",
     "maximum": "#9ad695",
     "source": "#7bbde6",
     "window": "#c795d1",
@@ -34,9 +34,9 @@ LIMIT_COLOURS: dict[str, str] = {
     "loss": "#a8201b",
     "feedback": "#2d3078",
 }
-"""The colour of each limit on all pages. Each is darker than the one before by 5 steps of lightness or more, so
-that they differ in greyscale (L* of CIE 1976, from 0 to 100)."""
-FROZEN = Style("frozen", "#b2182b")
+"""The colour of each limit on all pages. Each is darker than the one before by 5 steps of lightness or more,
+so that they differ in greyscale (L* of CIE 1976, from 0 to 100)."""
+FROZEN = Style("frozen", INK)
 DARKEST, LIGHTEST = (0, 32, 77), (255, 234, 70)
 MIDDLE = (124, 123, 120)
 """Red, green and blue of the first, the last and the middle stage. Between them, hue and lightness change
@@ -140,11 +140,12 @@ def wait_stacks(line: FlowLine) -> list[Boxes]:
     at_s = rows["rendered_ns"].to_numpy() / NS_PER_S
     step_s = _step_s(float(at_s.max()))
     steps, index = np.unique((at_s // step_s).astype(np.int64), return_inverse=True)
+    begins_s: Array = steps * step_s
     stacks, low = [], np.zeros(steps.size)
     for look, stage in zip(stage_looks(), STAGES, strict=True):
         total_ms = np.bincount(index, rows[f"{stage}_ns"].to_numpy() / NS_PER_MS)
-        high = low + total_ms / np.bincount(index)
-        stacks.append(Boxes(look, steps * step_s, (steps + 1) * step_s, low, high))
+        high: Array = low + total_ms / np.bincount(index)
+        stacks.append(Boxes(look, begins_s, begins_s + step_s, low, high))
         low = high
     return stacks
 

@@ -67,19 +67,21 @@ def chart(plot: Drawing) -> Chart:
 
 
 def legend(plot: Drawing) -> list[Entry]:
-    """Entries of the legend, each label once: coloured marks, then black ones (limits), then ranges.
+    """Entries of the legend, each label once: coloured marks, black ones (capacities), ranges, and boxes.
 
     Marks of several colours that share a label have a black entry. Cells have none: the note above a heat map
     explains their colours.
     """
     marks = [mark for mark in plot.marks if not isinstance(mark, Cells)]
     shared = shared_labels(plot)
-    all_entries = [_entry(mark) for mark in marks]
+    all_entries = [_entry(mark) for mark in marks if not isinstance(mark, Boxes)]
     all_entries = [replace(one, colour=INK) if one.label in shared else one for one in all_entries]
     entries = sorted(all_entries, key=lambda one: one.colour == INK)
     ranges = [mark.range.label for mark in marks if isinstance(mark, Line) and mark.range]
     entries += [Entry(label, QUIET, "range", opacity=RANGE_OPACITY) for label in ranges]
-    return list({entry.label: entry for entry in reversed(entries)}.values())[::-1]
+    once = list({entry.label: entry for entry in reversed(entries)}.values())[::-1]
+    boxes = {mark.look.label: _entry(mark) for mark in marks if isinstance(mark, Boxes)}
+    return [*once, *boxes.values()]
 
 
 def _entry(mark: Line | Dots | Columns | Boxes) -> Entry:

@@ -219,6 +219,11 @@ class Boxes:
         """Shows control characters."""
         object.__setattr__(self, "texts", [visible(text) for text in self.texts])
 
+    @property
+    def y(self) -> Array:
+        """The top of each box."""
+        return self.high
+
 
 Mark = Line | Dots | Columns | Cells | Boxes
 

@@ -156,11 +156,7 @@ def _all(makers: Mapping[str, Maker], panels: Panels, lines: int) -> list[Plot]:
 
 def _has_data(plot: Plot) -> bool:
     """Whether there is anything to draw; the trace of a log may lack whole tables."""
-    return any(
-        np.isfinite(mark.high if isinstance(mark, Boxes) else mark.y).any()
-        for mark in plot.marks
-        if isinstance(mark, (Line, Dots, Boxes))
-    )
+    return any(np.isfinite(mark.y).any() for mark in plot.marks if isinstance(mark, (Line, Dots, Boxes)))
 
 
 def _one(makers: Mapping[str, Maker], panels: Panels, name: str, of: str) -> Plot:
@@ -185,8 +181,8 @@ def _panels(run: Run, flows: Sequence[str], accounts: Sequence[FlowAccount] = ()
     for flow in flows:
         of_receiver.setdefault(known[flow].receiver, []).append(flow)
     shown = [of_one[:MOST_CURVES] for of_one in of_receiver.values() if of_one][:MOST_RECEIVERS]
-    lines = iter(lines_of([(run, flow, looks[flow]) for flow in chain(*shown)]))
-    return [list(islice(lines, len(of_one))) for of_one in shown]
+    of_receivers = iter(lines_of([(run, flow, looks[flow]) for flow in chain(*shown)]))
+    return [list(islice(of_receivers, len(of_one))) for of_one in shown]
 
 
 def _explained(run: Run, flows: Sequence[str], accounts: Sequence[FlowAccount]) -> Panels:

@@ -21,7 +21,7 @@ from rtclab.report import imported, words
 from rtclab.report.differences import scenario_differences
 from rtclab.report.flow_lines import main_flows
 from rtclab.report.page import write_page
-from rtclab.report.run_plots import comparison_plots, run_plots
+from rtclab.report.run_plots import REASON_PLOTS, comparison_plots, run_plots
 from rtclab.report.verdict import findings, verdict
 from rtclab.report.why import ABOUT, Why, why
 from rtclab.report.words import flow_in_words
@@ -88,6 +88,7 @@ def write_report(
         calls=words.calls_of(run),
         verdict=run_verdict(run, measured),
         reasons=reasons,
+        first=1 + len(REASON_PLOTS.keys() & set(names)),
         anchors={what: next((one for one in of if one in names), "") for what, of in ABOUT.items()},
         flow_in_words=flow_in_words,
         cautions=_cautions(run),
@@ -117,6 +118,7 @@ def write_comparison(
     title: str = "",
     metrics: Sequence[str] | None = None,
     wanted: Flows = None,
+    moved: Mapping[str, str] | None = None,
     drawn: bool = True,
     differing: Sequence[Run] | None = None,
 ) -> Path:
@@ -129,6 +131,7 @@ def write_comparison(
         title: the heading; by default the labels.
         metrics: the metrics in the tables; by default all.
         wanted: the flows in tables and plots; by default all that do not carry feedback alone.
+        moved: by label of the other runs, a sentence that says which cause moved.
         drawn: whether each side is one run with traces, about which there are sentences and plots.
         differing: the runs whose scenarios are compared, if there are several conditions.
     """
@@ -149,6 +152,7 @@ def write_comparison(
         comparison_plots(alone, wanted) if drawn else [],
         tied=True,
         labels=[*sides],
+        moved=moved or {},
         title=title or names_in_words([*sides], len(sides)),
         differences=scenario_differences([*alone.values()] if differing is None else differing),
         runs=[
