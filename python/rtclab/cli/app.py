@@ -848,7 +848,11 @@ def report(
             page = write_sweep_report(results, summary, chosen)
         files = []
         if plots is not None:
-            drawings = run_plots(results.run, flows) if alone else sweep_plots(results, summary, chosen)
+            drawings = (
+                run_plots(results.run, flows, results.why(flows).accounts)
+                if alone
+                else sweep_plots(results, summary, chosen)
+            )
             files = [plot.save(plots / f"{plot.name}.{suffix or 'svg'}") for plot in drawings]
     tables.print_incomplete(results)
     if as_json:

@@ -61,7 +61,7 @@ def limit_strips(line: FlowLine) -> list[Strip]:
         share = part[:, code].sum() / part.sum()
         begin_s, end_s = first * seconds.step_s, min(last * seconds.step_s, seconds.end_s)
         mostly = "" if share > NEARLY_ALL else f", {100 * share:.0f} % of this time"
-        text = f"{begin_s:g} to {end_s:.3g} s: limited by {line.account.limit_in_words(NAMES[code])}{mostly}"
+        text = f"{begin_s:g} to {round(end_s, 1):g} s: limited by {line.account.limit_in_words(NAMES[code])}{mostly}"
         found.setdefault(NAMES[code], []).append((begin_s, end_s, text))
     return [
         _strip(Style(f"limit: {name}", LIMIT_COLOURS[name]), found[name]) for name in NAMES if name in found
