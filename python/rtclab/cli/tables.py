@@ -449,8 +449,8 @@ def show_comparison(
     _show_differences(comparison)
     for label, sentence in zip(labels, comparison.verdicts(), strict=False):
         print_text(f"{label}: {sentence}", hanging=2)
-    for label, one in moved.items():
-        print_text(f"{f'{label}: ' if len(moved) > 1 else ''}{one.sentence}", hanging=2)
+    for label, cause in moved.items():
+        print_text(f"{f'{label}: ' if len(moved) > 1 else ''}{cause.sentence}", hanging=2)
     print()
     rows, left_out = _first_flows(shown)
     names = labels

@@ -24,8 +24,8 @@ def with_causes(checks: Sequence[Check], run_of: Callable[[str], Run | None]) ->
 
 
 def _cause(check: Check, run: Run | None) -> str:
-    """The first sentence about the flow of a check; empty if it is not known."""
-    if run is None or not run.traces:
+    """The first sentence about the flow of a check; empty if it is not known, or nothing was measured."""
+    if check.new is None or run is None or not run.traces:
         return ""
     flows = [check.flow] if check.flow in run.flows else worst_first(run, main_flows(run))[:1]
     accounts = why(run, flows).accounts if flows else []

@@ -61,7 +61,8 @@ def limit_strips(line: FlowLine) -> list[Strip]:
         share = part[:, code].sum() / part.sum()
         begin_s, end_s = first * seconds.step_s, min(last * seconds.step_s, seconds.end_s)
         mostly = "" if share > NEARLY_ALL else f", {100 * share:.0f} % of this time"
-        text = f"{begin_s:g} to {round(end_s, 1):g} s: limited by {line.account.limit_in_words(NAMES[code])}{mostly}"
+        limit = line.account.limit_in_words(NAMES[code])
+        text = f"{begin_s:g} to {round(end_s, 1):g} s: limited by {limit}{mostly}"
         found.setdefault(NAMES[code], []).append((begin_s, end_s, text))
     return [
         _strip(Style(f"limit: {name}", LIMIT_COLOURS[name]), found[name]) for name in NAMES if name in found
@@ -141,10 +142,11 @@ def wait_stacks(line: FlowLine) -> list[Boxes]:
     step_s = _step_s(float(at_s.max()))
     steps, index = np.unique((at_s // step_s).astype(np.int64), return_inverse=True)
     begins_s: Array = steps * step_s
+    counts: Array = np.bincount(index).astype(np.float64)
     stacks, low = [], np.zeros(steps.size)
     for look, stage in zip(stage_looks(), STAGES, strict=True):
-        total_ms = np.bincount(index, rows[f"{stage}_ns"].to_numpy() / NS_PER_MS)
-        high: Array = low + total_ms / np.bincount(index)
+        total_ms: Array = np.bincount(index, rows[f"{stage}_ns"].to_numpy() / NS_PER_MS)
+        high = low + total_ms / counts
         stacks.append(Boxes(look, begins_s, begins_s + step_s, low, high))
         low = high
     return stacks
