@@ -97,14 +97,15 @@ class Panel:
 def over_time(
     name: str, title: str, caption: str, panels: Sequence[Panel], unit: str, range_label: str = ""
 ) -> Plot:
-    """Curves over time. The time axis ends with the longest curve.
+    """Curves over time. The time axis ends with the longest curve or strip.
 
     ``unit`` is the label of the vertical axis, ``range_label`` the legend entry of the ranges around curves.
     """
     bands = [curve.band for panel in panels for curve in panel.curves]
     bands += [band for panel in panels for _, band in panel.guides]
     boxes = [one for panel in panels for one in panel.boxes]
-    end_s = max(largest([band.at_s for band in bands]) + 0.5, largest([one.end for one in boxes]))
+    ends_s = [one.end for one in boxes] + [one.end_s for panel in panels for one in panel.strips]
+    end_s = max(largest([band.at_s for band in bands]) + 0.5, largest(ends_s))
     axes = [_axes_over_time(panel, end_s, range_label) for panel in panels]
     lines = [mark for one in axes for mark in one.marks if isinstance(mark, Line)]
     heights = [line.y for line in lines] + [one.high for one in boxes]
