@@ -24,6 +24,7 @@ from rtclab.trace import OpenWindow, Run, window_in_names, window_in_words
 
 if TYPE_CHECKING:
     from rtclab.report import Plot
+    from rtclab.report.moved import Moved
 
 MOST_NAMED = 3
 """Maximum number of conditions that an error names."""
@@ -130,6 +131,28 @@ class Comparison:
             return []
         return comparison_verdicts(self._by_label(), self.differences_by_condition.table())
 
+    def moved(self) -> dict[str, Moved]:
+        """Which cause moved from the first run to each other one, by label; it needs the traces of both.
+
+        The ``sentence`` of each says it, as of the flow in which most moved. See docs/why.md.
+
+        Example:
+            >>> run = rtclab.run("first-call", duration="10 s", repeats=2)
+            >>> rtclab.compare(run, run, labels=["then", "now"]).moved()["now"].sentence
+            'No cause moved much.'
+        """
+        from rtclab.report.moved import Moved, moved
+
+        first, found = self.runs[0], {}
+        for label, one in zip(self.labels[1:], self.runs[1:], strict=True):
+            without = [side.name for side in (first, one) if not side.drawn_over_time]
+            found[label] = (
+                Moved("", (), f"{without[0]} has several conditions or no traces")
+                if without
+                else moved(first.run, one.run)
+            )
+        return found
+
     def differences(self) -> pl.DataFrame:
         """What differs between the scenarios: a row per field, with its value in each run as text.
 
@@ -169,6 +192,7 @@ class Comparison:
             title="" if self.by in (None, "condition") else f"{self.by}: {names_in_words(self.labels, 5)}",
             metrics=self.metrics,
             wanted=self.flows,
+            moved={label: one.sentence for label, one in self.moved().items()} if self.is_of_runs else {},
             drawn=self.is_of_runs,
             differing=self._first_runs(),
         )

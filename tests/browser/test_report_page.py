@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import json
 import os
+import re
 import shutil
 import tempfile
 from collections.abc import Callable, Iterator
@@ -201,16 +202,17 @@ def test_the_pointer_shows_the_time_and_the_value_of_every_visible_curve(opened:
     ActionChains(opened).move_to_element(chart).move_by_offset(5, 0).perform()
     box = chart.find_element("css selector", ".values")
     wait(opened, box.is_displayed, "no values at the pointer")
-    time, flow, target, capacity = box.text.splitlines()
+    time, flow, target, capacity, limit = box.text.splitlines()
     assert time.startswith("Time ")
     assert time.endswith(" s")
     assert flow.startswith("alice → bob: ")
     assert " kbit/s (" in flow
     assert target.startswith("target of congestion control: ")
     assert capacity == "capacity: 1000 kbit/s"
+    assert re.fullmatch(r"[\d.]+ to [\d.]+ s: limited by .+", limit)
     entry(rate, "capacity").click()
     ActionChains(opened).move_to_element(chart).move_by_offset(8, 0).perform()
-    wait(opened, lambda: len(box.text.splitlines()) == 3, "the capacity is still shown")
+    wait(opened, lambda: len(box.text.splitlines()) == 4, "the capacity is still shown")
 
 
 @pytest.mark.parametrize("width", [WIDE, NARROW])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 import json
 import re
 from pathlib import Path
@@ -329,8 +330,14 @@ def test_the_command_prints_sentences_accounts_and_json(
 
 def test_the_page_of_a_run_says_why(tmp_path: Path) -> None:
     made = run(tmp_path, {f"{UP}loss": "8 %"}, duration="15 s")
-    page = made.report().read_text()
-    assert f"<li>{made.why(FLOW)}</li>".replace("'", "&#39;") in page
+    page = html.unescape(made.report().read_text())
+    (said,) = re.findall(r"<li>(alice → bob: .*)</li>", page)
+    assert re.sub(r"</?a.*?>", "", said) == str(made.why(FLOW))
+    linked = re.findall(r'<a href="#([\w-]+)">(.*?)</a>', said)
+    assert [plot for plot, _ in linked][:2] == ["waits", "rate"]
+    assert all(f'<figure id="{plot}">' in page for plot, _ in linked)
+    # Everything but the flow, and what is between parts, is a link.
+    assert re.sub(r"<a .*?</a>", "", said).strip("; .") == "alice → bob:"
 
 
 def test_the_page_about_reasons_has_every_limit_cause_and_stage() -> None:

@@ -87,6 +87,8 @@ class Said:
 
     run: Run
     window: Window | None = None
+    beside: Run | None = None
+    """The run that it is compared with."""
     told: set[str] = field(default_factory=set)
     """The flows whose rates the sentence has told so far."""
     unseen: set[str] = field(default_factory=set)
@@ -104,7 +106,18 @@ class Said:
     def of(self, metric: str, flows: Sequence[str] | None = None) -> dict[str, float]:
         """The means of a metric by flow; by default of the flows of media."""
         flows = self.media if flows is None else flows
-        return {flow: self.means[metric, flow] for flow in flows if (metric, flow) in self.means}
+        means = self.means if metric != "picture_delay" else self._of_pairs(metric)
+        return {flow: means[metric, flow] for flow in flows if (metric, flow) in means}
+
+    def _of_pairs(self, metric: str) -> dict[tuple[str, str], float]:
+        """Means over the repeats that both simulated runs know; of a flow that one lacks, over all."""
+        own = _known(self.run, metric)
+        both = self.beside is not None and self.run.backend == self.beside.backend == "sim"
+        other = _known(replace(self.beside, window=self.window), metric) if both and self.beside else {}
+        return {
+            (metric, flow): fmean(of[one] for one in (of.keys() & other.get(flow, of).keys()))
+            for flow, of in own.items()
+        }
 
     @cached_property
     def media(self) -> list[str]:
@@ -137,6 +150,15 @@ class Said:
             lasts_s = min(one.end_ns / NS_PER_S, end_s) - max(one.begin_ns / NS_PER_S, begin_s)
             per_minute.setdefault(flow, []).append(60 * value / lasts_s)
         return {flow: fmean(values) for flow, values in per_minute.items() if flow in self.media}
+
+
+def _known(run: Run, metric: str) -> dict[str, dict[int, float]]:
+    """The values of a metric by flow and repeat."""
+    found: dict[str, dict[int, float]] = {}
+    rows = metrics_of(run).filter(metric=metric).drop_nulls("value").select("flow", "repeat", "value")
+    for flow, repeat, value in rows.iter_rows():
+        found.setdefault(flow, {})[repeat] = value
+    return found
 
 
 # --- reading numbers ---------------------------------------------------------------------------------
@@ -337,6 +359,19 @@ def check_tcp(said: Said, match: re.Match[str]) -> None:
     assert max(begins) - min(begins) < NS_PER_S or begin_ns >= max(begins)
 
 
+@rule(r"pictures took (?P<span>.+) from camera to screen")
+def check_lateness(said: Said, match: re.Match[str]) -> None:
+    check_span(match["span"], said.of("picture_delay"))
+
+
+@rule(
+    r"pictures to (?P<who>.+?) took up to (?P<most>[\d.]+) ms from camera to screen"
+    r"(?:, those to the others up to (?P<others>[\d.]+) ms)?"
+)
+def check_lateness_of_receivers(said: Said, match: re.Match[str]) -> None:
+    check_receivers(said, match, said.of("picture_delay"), "ms", 250)
+
+
 @rule(r"(?P<span>.+) of packets were lost")
 def check_loss(said: Said, match: re.Match[str]) -> None:
     check_span(match["span"], said.of("packet_loss"))
@@ -485,6 +520,8 @@ def check_verdict(sentence: str, said: Said) -> None:
         assert said.unseen >= {flow for flow in said.of("freeze_duration") if not max(pictures(said, flow))}
     assert ("froze" in text or "freezes of" in text) == (max(said.frozen.values(), default=0) >= 0.05)
     assert ("were lost" in text) == (max(said.of("packet_loss").values(), default=0) >= 0.05)
+    # From 150 to 400 ms on, a conversation suffers (ITU-T G.114).
+    assert ("pictures t" in text) == (max(said.of("picture_delay").values(), default=0) >= 250)
     shares = said.of("retransmission_share", said.media).values()
     assert ("were retransmissions" in text) == (max(shares, default=0) >= 20)
     limited = said.of("cpu_limited", said.media).values()
@@ -564,8 +601,8 @@ def test_the_verdicts_of_a_comparison_are_about_its_window(
 ) -> None:
     a, b = (replace(runs[kind], window=window) for kind in pair)
     page = write_comparison({"a": a, "b": b}, tmp_path / "page.html").read_text(encoding="utf-8")
-    for sentence, run in zip(leads(page), (a, b), strict=True):
-        check_verdict(sentence, Said(run, window))
+    for sentence, run, other in zip(leads(page), (a, b), (b, a), strict=True):
+        check_verdict(sentence, Said(run, window, other))
     claimed = re.search(r"Verdicts, metrics and charts are from ([\d.]+) s to ([\d.]+) s", page)
     assert (claimed and tuple(map(float, claimed.groups()))) == window
 

@@ -848,7 +848,11 @@ def report(
             page = write_sweep_report(results, summary, chosen)
         files = []
         if plots is not None:
-            drawings = run_plots(results.run, flows) if alone else sweep_plots(results, summary, chosen)
+            drawings = (
+                run_plots(results.run, flows, results.why(flows).accounts)
+                if alone
+                else sweep_plots(results, summary, chosen)
+            )
             files = [plot.save(plots / f"{plot.name}.{suffix or 'svg'}") for plot in drawings]
     tables.print_incomplete(results)
     if as_json:
@@ -969,7 +973,7 @@ def compare(
         out=out,
     )
     with busy("comparing"):
-        table = compared.table()
+        table, moved = compared.table(), compared.moved()
         if page is not None:
             compared.report(page)
     for one in compared.runs:
@@ -983,12 +987,13 @@ def compare(
         "runs": [str(one.path) for one in compared.runs],
         "window": compared.window,
         "page": page and str(page),
+        "moved": {label: one.as_dict() for label, one in moved.items()},
     }
     printed = tables.print_rows(table, as_csv=as_csv, as_json=as_json, **about)
     if printed or (metrics and table.is_empty()):
         return
     every = all_metrics or bool(metrics)
-    tables.show_comparison(compared, table, table if every else essential(table))
+    tables.show_comparison(compared, table, table if every else essential(table), moved)
     if not every:
         print(f"all {table['metric'].n_unique()} metrics: --all; what they mean: `rtclab metrics`")
     if page is not None:

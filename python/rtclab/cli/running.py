@@ -190,7 +190,12 @@ def checks_of(limits: Sequence[Limit], made: Results) -> list[Check]:
             rows = values.filter(condition=condition, metric=limit.metric)
             by_flow = rows.group_by("flow", maintain_order=True).agg("value")
             checks += limit.checks(condition, dict(by_flow.iter_rows()))
-    return checks
+    if not any(check.fails for check in checks):
+        return checks
+    from rtclab.gates.causes import with_causes
+
+    runs = dict(zip(made.conditions, made.runs, strict=True))
+    return with_causes(checks, runs.get)
 
 
 def print_broken(checks: Sequence[Check], made: Results, file: TextIO | None = None) -> None:

@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from rtclab.comparing import Comparison
     from rtclab.experiment import Results
     from rtclab.remedy import Remedies
+    from rtclab.report.moved import Moved
     from rtclab.report.why import Why
     from rtclab.scenario import Scenario, Video
     from rtclab.trace import OpenWindow, Run
@@ -420,11 +421,13 @@ def show_points(
         print(f"{count(len(lines) - MOST_POINTS, 'more row')} not shown; --json prints all")
 
 
-def show_comparison(comparison: Comparison, compared: pl.DataFrame, shown: pl.DataFrame) -> None:
+def show_comparison(
+    comparison: Comparison, compared: pl.DataFrame, shown: pl.DataFrame, moved: Mapping[str, Moved]
+) -> None:
     """Prints what differs between runs, their verdicts, and their metrics beside the metrics of the first.
 
-    ``compared`` is the comparison's table, and ``shown`` its rows to print. If the terminal is too narrow,
-    each further run has a table of its own, and intervals are left out.
+    ``compared`` is the comparison's table, ``shown`` its rows to print, and ``moved`` which causes moved. If
+    the terminal is too narrow, each further run has a table of its own, and intervals are left out.
     """
     from rtclab.experiment import MARGIN_PERCENT
 
@@ -446,6 +449,8 @@ def show_comparison(comparison: Comparison, compared: pl.DataFrame, shown: pl.Da
     _show_differences(comparison)
     for label, sentence in zip(labels, comparison.verdicts(), strict=False):
         print_text(f"{label}: {sentence}", hanging=2)
+    for label, cause in moved.items():
+        print_text(f"{f'{label}: ' if len(moved) > 1 else ''}{cause.sentence}", hanging=2)
     print()
     rows, left_out = _first_flows(shown)
     names = labels

@@ -11,10 +11,14 @@ from rtclab.errors import BadInput
 from rtclab.experiment import Condition, Experiment, Moment
 from rtclab.experiment.comparison import Side
 from rtclab.gates.baseline import Baseline, check_required
+from rtclab.gates.causes import with_causes
 from rtclab.gates.judge import judge
 from rtclab.gates.result import GateResult
 from rtclab.gates.suite import Suite
 from rtclab.scenario.ignored import SIM
+
+EXPLAINED_REPEATS = 3
+"""Number of repeats in which the cause of a failing check is looked for."""
 
 __all__ = ["Baseline", "GateResult", "Suite", "gate", "judge"]
 
@@ -68,7 +72,7 @@ def gate(
             raise BadInput(f"{loaded.name}: nothing to keep in a baseline", hint="add `compare`")
         measured = _measure(loaded, jobs, Path(out), progress=progress)
         new = Baseline.of(loaded, measured, update_baseline)
-        result = judge(loaded, measured, None)
+        result = _explained(loaded, judge(loaded, measured, None))
         if not result.passed:
             return replace(result, notes=(f"{loaded.baseline} was not written, because a limit is broken.",))
         new.write(loaded.baseline)
@@ -78,7 +82,28 @@ def gate(
     if baseline is not None:
         baseline.check(loaded, loaded.baseline)
     measured = _measure(loaded, jobs, Path(out), progress=progress)
-    return judge(loaded, measured, baseline, _notes(loaded, baseline))
+    return _explained(loaded, judge(loaded, measured, baseline, _notes(loaded, baseline)))
+
+
+def _explained(suite: Suite, result: GateResult) -> GateResult:
+    """The result with the causes of what fails.
+
+    Simulated repeats left no traces, so the first ones of each scenario that fails are simulated once more.
+    """
+    failing = {check.scenario for check in result.checks if check.fails}
+    begin, end = suite.window or (None, None)
+    again = {
+        name: Condition(one.scenario, repeats=min(one.repeats, EXPLAINED_REPEATS))
+        for name, one in suite.conditions.items()
+        if name in failing and one.backend == SIM
+    }
+    with TemporaryDirectory(prefix="rtclab-gate-") as temporary:
+        runs = {name: result.measured[name].run for name in failing - again.keys()}
+        if again:
+            experiment = Experiment(again, backend=SIM, name="gate", begin=begin, end=end, traces=True)
+            sides = experiment.run(out=Path(temporary), progress=False).sides(totals_per_minute=False)
+            runs |= {name: side.run for name, side in sides.items()}
+        return replace(result, checks=tuple(with_causes(result.checks, runs.get)))
 
 
 def _measure(suite: Suite, jobs: int | None, out: Path, *, progress: bool) -> Mapping[str, Side]:

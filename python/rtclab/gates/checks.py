@@ -23,6 +23,7 @@ CHECKS = pl.Schema(
         "verdict": pl.String(),
         **dict.fromkeys(("repeats_needed", "broken", "repeats"), pl.Int64()),
         "fails": pl.Boolean(),
+        "cause": pl.String(),
     }
 )
 """The columns of the checks of a gate. The ones of a comparison have the names of ``rtclab.compare``."""
@@ -37,7 +38,8 @@ class Check:
     in the unit of the metric, and so are the ends of the 95 % interval of their difference and ``margin``, by
     which a compared metric may be worse. ``p`` is the probability of such a difference if the metric were no
     worse (one-sided). ``repeats_needed`` says how many repeats would decide what is undecided. ``broken`` is
-    the number of repeats in which a limit does not hold.
+    the number of repeats in which a limit does not hold. ``cause`` is a sentence of `rtclab why` about the
+    worst flow of a check that fails; empty where it is not known.
     """
 
     scenario: str
@@ -54,6 +56,7 @@ class Check:
     repeats_needed: int | None = None
     broken: int | None = None
     repeats: int = 0
+    cause: str = ""
 
     @property
     def fails(self) -> bool:
@@ -90,7 +93,13 @@ class Check:
         return abs(self.difference) / scale * (1 if self.fails else -1)
 
     def sentence(self) -> str:
-        """What came out: ``rtt_p95 < 150 ms: 182 ms for alice->bob, 32.3 ms too high, in 5 of 5 repeats``."""
+        """What came out: ``rtt_p95 < 150 ms: 182 ms for alice->bob, 32.3 ms too high, in 5 of 5 repeats``.
+
+        The cause follows, if it is known.
+        """
+        return f"{self._outcome()}. Why: {self.cause}" if self.cause else self._outcome()
+
+    def _outcome(self) -> str:
         subject = f"{self.check} of {self.flow}" if self.compares and self.flow else self.check
         if self.new is None:
             lost = f"; the baseline has {quantity(self.base, self)}" if self.compares else ""

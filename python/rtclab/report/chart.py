@@ -22,6 +22,7 @@ from rtclab.report.drawing import (
     QUIET,
     RANGE_OPACITY,
     Axis,
+    Boxes,
     Cells,
     Columns,
     Dots,
@@ -66,22 +67,24 @@ def chart(plot: Drawing) -> Chart:
 
 
 def legend(plot: Drawing) -> list[Entry]:
-    """Entries of the legend, each label once: coloured marks, then black ones (limits), then ranges.
+    """Entries of the legend, each label once: coloured marks, black ones (capacities), ranges, and boxes.
 
     Marks of several colours that share a label have a black entry. Cells have none: the note above a heat map
     explains their colours.
     """
     marks = [mark for mark in plot.marks if not isinstance(mark, Cells)]
     shared = shared_labels(plot)
-    all_entries = [_entry(mark) for mark in marks]
+    all_entries = [_entry(mark) for mark in marks if not isinstance(mark, Boxes)]
     all_entries = [replace(one, colour=INK) if one.label in shared else one for one in all_entries]
     entries = sorted(all_entries, key=lambda one: one.colour == INK)
     ranges = [mark.range.label for mark in marks if isinstance(mark, Line) and mark.range]
     entries += [Entry(label, QUIET, "range", opacity=RANGE_OPACITY) for label in ranges]
-    return list({entry.label: entry for entry in reversed(entries)}.values())[::-1]
+    once = list({entry.label: entry for entry in reversed(entries)}.values())[::-1]
+    boxes = {mark.look.label: _entry(mark) for mark in marks if isinstance(mark, Boxes)}
+    return [*once, *boxes.values()]
 
 
-def _entry(mark: Line | Dots | Columns) -> Entry:
+def _entry(mark: Line | Dots | Columns | Boxes) -> Entry:
     look = mark.look
     match mark:
         case Line():
@@ -89,7 +92,7 @@ def _entry(mark: Line | Dots | Columns) -> Entry:
             return Entry(look.label, look.colour, "line", dashes)
         case Dots():
             return Entry(look.label, look.colour, "dots", marker=MARKER_PATHS[look.marker])
-        case Columns():
+        case Columns() | Boxes():
             return Entry(look.label, look.colour, "columns", opacity=mark.opacity)
 
 
@@ -155,6 +158,10 @@ def _mark(mark: Mark) -> dict[str, Any]:
         case Cells():
             drawn = {"kind": "cells", "values": _numbers(mark.values), "unit": mark.unit}
             drawn |= {"texts": list(mark.texts), "colours": mark.colours, "inks": mark.inks}
+        case Boxes():
+            drawn = {"kind": "boxes", "opacity": mark.opacity, "texts": list(mark.texts)}
+            ends = {name: _numbers(getattr(mark, name)) for name in ("x", "end", "low", "high")}
+            return look | drawn | ends
     ends = {"low": _numbers(mark.low), "high": _numbers(mark.high)}
     return look | drawn | {"x": _numbers(mark.x), "y": _numbers(mark.y)} | ends
 

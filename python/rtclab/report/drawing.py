@@ -200,7 +200,32 @@ class Cells:
         return (self.values - lowest) / ((highest - lowest) or 1.0)
 
 
-Mark = Line | Dots | Columns | Cells
+@dataclass(frozen=True)
+class Boxes:
+    """Rectangles from ``x`` to ``end`` and from ``low`` to ``high``; all arrays of shape (boxes,).
+
+    ``texts`` are what each box says when it is touched. Without them, it says its height.
+    """
+
+    look: Style
+    x: Array
+    end: Array
+    low: Array
+    high: Array
+    texts: Sequence[str] = ()
+    opacity: float = 1.0
+
+    def __post_init__(self) -> None:
+        """Shows control characters."""
+        object.__setattr__(self, "texts", [visible(text) for text in self.texts])
+
+    @property
+    def y(self) -> Array:
+        """The top of each box."""
+        return self.high
+
+
+Mark = Line | Dots | Columns | Cells | Boxes
 
 
 @dataclass(frozen=True)

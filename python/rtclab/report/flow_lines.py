@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from math import isnan
+from typing import TYPE_CHECKING
 
 from rtclab.experiment.flows import carrying
 from rtclab.metrics import METRICS, delay, media_flows, rate
@@ -15,17 +16,21 @@ from rtclab.report.drawing import Style
 from rtclab.report.plot_kinds import Curve, Distribution, Points, Steps
 from rtclab.trace import NS_PER_S, FlowInfo, Run, Trace
 
+if TYPE_CHECKING:
+    from rtclab.report.why import FlowAccount
+
 Series = Callable[[Trace, str], Samples]
 
 
 @dataclass(frozen=True)
 class FlowLine:
-    """A flow of a run, how it is drawn, and its maximum number of points."""
+    """A flow of a run, how it is drawn, its maximum number of points, and its account if it is explained."""
 
     run: Run
     flow: str
     look: Style
     points: int
+    account: FlowAccount | None = None
 
 
 def flows_in(run: Run) -> dict[str, FlowInfo]:

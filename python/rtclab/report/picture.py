@@ -23,6 +23,7 @@ from rtclab.report.drawing import (
     RANGE_OPACITY,
     Axes,
     Axis,
+    Boxes,
     Cells,
     Columns,
     Dots,
@@ -133,6 +134,8 @@ def _draw_axes(axis: matplotlib_axes.Axes, axes: Axes) -> None:
                 _draw_columns(axis, mark)
             case Cells():
                 _draw_cells(axis, mark)
+            case Boxes():
+                _draw_boxes(axis, mark)
     ranges = {mark.range.label for mark in axes.marks if isinstance(mark, Line) and mark.range}
     for label in ranges:
         axis.fill_between([], [], color=QUIET, alpha=RANGE_OPACITY, linewidth=0, label=label)
@@ -179,6 +182,12 @@ def _draw_cells(axis: matplotlib_axes.Axes, cells: Cells) -> None:
     axis.plot([], [], linestyle="none", label=cells.look.label)
     for x, y, text, ink in zip(cells.x, cells.y, cells.texts, cells.inks, strict=False):
         axis.text(x, y, text, color=ink, ha="center", va="center")
+
+
+def _draw_boxes(axis: matplotlib_axes.Axes, boxes: Boxes) -> None:
+    look: dict[str, Any] = {"color": boxes.look.colour, "alpha": boxes.opacity, "linewidth": 0}
+    sizes = boxes.end - boxes.x, boxes.high - boxes.low
+    axis.bar(boxes.x, sizes[1], sizes[0], boxes.low, align="edge", label=boxes.look.label, **look)
 
 
 def _error(mark: Dots | Columns) -> Any:

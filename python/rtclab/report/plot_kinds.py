@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -16,6 +16,7 @@ from rtclab.report.drawing import (
     INK,
     Axes,
     Axis,
+    Boxes,
     Columns,
     Dots,
     Line,
@@ -28,6 +29,8 @@ from rtclab.report.plot import Plot
 
 OFF_SCALE = 2.5
 """A limit above this many times the largest value is noted in text: drawn, it would flatten the curves."""
+STRIP = 0.09
+"""Height of a strip below zero as a share of the largest value."""
 GROUP_WIDTH = 0.76
 """Share of the space of a group that its bars take."""
 
@@ -63,37 +66,70 @@ class Steps:
 
 
 @dataclass(frozen=True)
+class Strip:
+    """Stretches of time of one kind, drawn as bands in a strip below zero; arrays of shape (stretches,).
+
+    ``texts`` are what each stretch says when it is touched.
+    """
+
+    look: Style
+    begin_s: Array
+    end_s: Array
+    texts: Sequence[str]
+    opacity: float = 1.0
+
+
+@dataclass(frozen=True)
 class Panel:
-    """One pair of axes over time. The ``limit`` is drawn dashed, ``guides`` are drawn dotted."""
+    """One pair of axes over time. The ``limit`` is drawn dashed, ``guides`` are drawn dotted.
+
+    ``strips`` share one strip below zero, and ``boxes`` are behind the curves.
+    """
 
     title: str
     curves: Sequence[Curve]
     limit: Steps | None = None
     guides: Sequence[tuple[str, Band]] = field(default=())
+    strips: Sequence[Strip] = ()
+    boxes: Sequence[Boxes] = ()
 
 
 def over_time(
     name: str, title: str, caption: str, panels: Sequence[Panel], unit: str, range_label: str = ""
 ) -> Plot:
-    """Curves over time. The time axis ends with the longest curve.
+    """Curves over time. The time axis ends with the longest curve or strip.
 
     ``unit`` is the label of the vertical axis, ``range_label`` the legend entry of the ranges around curves.
     """
     bands = [curve.band for panel in panels for curve in panel.curves]
     bands += [band for panel in panels for _, band in panel.guides]
-    end_s = largest([band.at_s for band in bands]) + 0.5
+    boxes = [one for panel in panels for one in panel.boxes]
+    ends_s = [one.end for one in boxes] + [one.end_s for panel in panels for one in panel.strips]
+    end_s = max(largest([band.at_s for band in bands]) + 0.5, largest(ends_s))
     axes = [_axes_over_time(panel, end_s, range_label) for panel in panels]
-    heights = [mark.y for one in axes for mark in one.marks]
-    ranges = [mark.range for one in axes for mark in one.marks if isinstance(mark, Line) and mark.range]
-    heights += [end for one in ranges for end in (one.low, one.high)]
+    lines = [mark for one in axes for mark in one.marks if isinstance(mark, Line)]
+    heights = [line.y for line in lines] + [one.high for one in boxes]
+    heights += [end for line in lines if line.range for end in (line.range.low, line.range.high)]
+    top = largest(heights)
     # Between two clocks that differ, delays are negative.
-    lowest = -largest([-height for height in heights])
-    x, y = Axis("Time (s)", 0.0, end_s), Axis.from_zero(unit, largest(heights), min(lowest, 0.0))
+    lowest = min(-largest([-height for height in heights]), 0.0)
+    if any(panel.strips for panel in panels):
+        top = top or 1.0
+        lowest = -STRIP * top
+        strips = [[_strip(one, lowest) for one in panel.strips] for panel in panels]
+        axes = [replace(one, marks=[*one.marks, *of]) for one, of in zip(axes, strips, strict=True)]
+    x, y = Axis("Time (s)", 0.0, end_s), Axis.from_zero(unit, top, lowest)
     return Plot(name, title, caption, x, y, axes, over_time=True)
 
 
+def _strip(strip: Strip, lowest: float) -> Boxes:
+    """The bands of a strip between zero and the lowest value of the axis, with a gap above and below."""
+    low, high = (np.full(strip.begin_s.size, share * lowest) for share in (0.95, 0.25))
+    return Boxes(strip.look, strip.begin_s, strip.end_s, low, high, strip.texts, strip.opacity)
+
+
 def _axes_over_time(panel: Panel, end_s: float, range_label: str) -> Axes:
-    marks: list[Mark] = [_line(curve, range_label) for curve in panel.curves]
+    marks: list[Mark] = [*panel.boxes, *(_line(curve, range_label) for curve in panel.curves)]
     marks += [Line(Style(label, INK, DOTTED), band.at_s, band.mean) for label, band in panel.guides]
     if panel.limit is None:
         return Axes(panel.title, marks)

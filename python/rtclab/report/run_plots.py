@@ -16,10 +16,12 @@ import numpy as np
 from rtclab.errors import BadInput
 from rtclab.experiment.flows import Flows, chosen_flows
 from rtclab.metrics import media, rate, wire
+from rtclab.metrics.accounts.waits import STAGES
 from rtclab.phrases import names_in_words
 from rtclab.report import plot_kinds
+from rtclab.report.account_strips import freeze_strips, limit_strips, wait_stacks
 from rtclab.report.bands import Band
-from rtclab.report.drawing import COLOURS, Dots, Line, Style
+from rtclab.report.drawing import COLOURS, Boxes, Dots, Line, Style
 from rtclab.report.flow_lines import (
     FlowLine,
     Series,
@@ -34,7 +36,8 @@ from rtclab.report.flow_lines import (
     rate_per_repeat,
 )
 from rtclab.report.plot import Plot
-from rtclab.report.plot_kinds import Curve, Panel, Steps
+from rtclab.report.plot_kinds import Curve, Panel, Steps, Strip
+from rtclab.report.why import FlowAccount, why
 from rtclab.report.words import flow_in_words
 from rtclab.trace import FlowInfo, Run
 
@@ -49,6 +52,9 @@ MOST_RANGES = 3
 FIRST_COLOUR_OF_RUNS = 2
 """Index of the colour of the first compared run. The first two are the colours of flows in reports."""
 
+EXPLAINED = "explained-rate"
+"""Name of the plot of rates for which a page with a panel per receiver has strips of limits."""
+
 OVER_REPEATS = "range over repeats"
 OVER_PACKETS = "range over packets"
 Panels = list[list[FlowLine]]
@@ -56,24 +62,37 @@ Guides = list[tuple[str, Band]]
 """Curves without a colour of their own, each with its label."""
 
 
-def run_plots(run: Run, wanted: Flows = None) -> list[Plot]:
+def run_plots(run: Run, wanted: Flows = None, accounts: Sequence[FlowAccount] = ()) -> list[Plot]:
     """The plots of one run for which it has data, in the order of the page; none if no repeat finished.
 
-    They show the wanted flows, or all main flows.
+    They show the wanted flows, or all main flows. The plots of flows with accounts also show these.
     """
     flows = main_flows(run) if wanted is None else _chosen(wanted, run.flows)
-    plots = _all(RUN_PLOTS, _panels(run, flows), len(flows))
+    panels = _panels(run, flows, accounts)
+    first, *others = RUN_PLOTS.items()
+    reasons = {
+        name: make for name, make in REASON_PLOTS.items() if name != EXPLAINED or len(flows) > MOST_PANELS
+    }
+    plots = _all(dict([first]), panels, len(flows))
+    plots += _all(reasons, _explained(run, flows, accounts), 0)
+    plots += _all(dict(others), panels, len(flows))
     return [_cut(plot, [run]) for plot in plots if _has_data(plot)]
 
 
 def run_plot(run: Run, name: str, flow: Flows = None) -> Plot:
-    """One plot of a run, by its name in ``RUN_PLOTS``, of the wanted flows or of all main flows.
+    """One plot of a run, by its name in ``RUN_PLOTS`` or ``REASON_PLOTS``.
+
+    It is of the wanted flows or of all main flows; one of reasons, of those that `rtclab why` explains.
 
     Raises:
         BadInput: there is no plot or no flow with that name, or the run has no data for it.
     """
     flows = main_flows(run) if flow is None else _chosen(flow, run.flows)
-    return _cut(_one(RUN_PLOTS, _panels(run, flows), name, run.name), [run])
+    if name in REASON_PLOTS:
+        panels = _explained(run, flows, why(run, None if flow is None else flows, MOST_PANELS).accounts)
+    else:
+        panels = _panels(run, flows)
+    return _cut(_one(RUN_PLOTS | REASON_PLOTS, panels, name, run.name), [run])
 
 
 def comparison_plots(runs: Mapping[str, Run], wanted: Flows = None) -> list[Plot]:
@@ -137,7 +156,7 @@ def _all(makers: Mapping[str, Maker], panels: Panels, lines: int) -> list[Plot]:
 
 def _has_data(plot: Plot) -> bool:
     """Whether there is anything to draw; the trace of a log may lack whole tables."""
-    return any(np.isfinite(mark.y).any() for mark in plot.marks if isinstance(mark, (Line, Dots)))
+    return any(np.isfinite(mark.y).any() for mark in plot.marks if isinstance(mark, (Line, Dots, Boxes)))
 
 
 def _one(makers: Mapping[str, Maker], panels: Panels, name: str, of: str) -> Plot:
@@ -149,19 +168,29 @@ def _one(makers: Mapping[str, Maker], panels: Panels, name: str, of: str) -> Plo
     return plot
 
 
-def _panels(run: Run, flows: Sequence[str]) -> Panels:
-    """The lines of a run: a panel per flow, or per receiver if there are many."""
+def _panels(run: Run, flows: Sequence[str], accounts: Sequence[FlowAccount] = ()) -> Panels:
+    """The lines of a run: a panel per flow, with its account if there is one, or per receiver if many."""
     known = flows_in(run)
     looks = looks_of(flows, known)
     if len(flows) <= MOST_PANELS:
-        return [[line] for line in lines_of([(run, flow, looks[flow]) for flow in flows])]
+        of_flow = {one.flow: one for one in accounts}
+        lines = lines_of([(run, flow, looks[flow]) for flow in flows])
+        return [[replace(line, account=of_flow.get(line.flow))] for line in lines]
     people = [name for trace in run.traces for name in trace.manifest.participants]
     of_receiver: dict[str, list[str]] = {name: [] for name in people}
     for flow in flows:
         of_receiver.setdefault(known[flow].receiver, []).append(flow)
     shown = [of_one[:MOST_CURVES] for of_one in of_receiver.values() if of_one][:MOST_RECEIVERS]
-    lines = iter(lines_of([(run, flow, looks[flow]) for flow in chain(*shown)]))
-    return [list(islice(lines, len(of_one))) for of_one in shown]
+    of_receivers = iter(lines_of([(run, flow, looks[flow]) for flow in chain(*shown)]))
+    return [list(islice(of_receivers, len(of_one))) for of_one in shown]
+
+
+def _explained(run: Run, flows: Sequence[str], accounts: Sequence[FlowAccount]) -> Panels:
+    """A panel for each of the flows that are explained."""
+    looks = looks_of(flows, flows_in(run))
+    shown = [one for one in accounts if one.flow in looks]
+    lines = lines_of([(run, one.flow, looks[one.flow]) for one in shown])
+    return [[replace(line, account=one)] for line, one in zip(lines, shown, strict=True)]
 
 
 def looks_of(flows: Sequence[str], known: Mapping[str, FlowInfo]) -> dict[str, Style]:
@@ -199,6 +228,11 @@ def _panels_of_runs(runs: Mapping[str, Run], flows: Sequence[str]) -> Panels:
     return [lines[index : index + len(runs)] for index in range(0, len(lines), len(runs))]
 
 
+def _of_only(lines: list[FlowLine], strips: Callable[[FlowLine], list[Strip]]) -> list[Strip]:
+    """The strips of the only line of a panel; of several, one could not tell whose they are."""
+    return strips(lines[0]) if len(lines) == 1 else []
+
+
 def _title(lines: list[FlowLine]) -> str:
     """The flow that a panel shows, or the receiver of its flows."""
     if _one_flow(lines):
@@ -217,10 +251,23 @@ def _filled(lines: list[FlowLine]) -> bool:
 
 
 def _over_time(
-    panels: Panels, series: Series, guides: Callable[[list[FlowLine]], Guides] | None = None
+    panels: Panels,
+    series: Series,
+    guides: Callable[[list[FlowLine]], Guides] | None = None,
+    strips: Callable[[FlowLine], list[Strip]] = limit_strips,
 ) -> list[Panel]:
     drawn = [(lines, [curve(line, series, filled=_filled(lines)) for line in lines]) for lines in panels]
-    return [Panel(_title(lines), curves, guides=guides(lines) if guides else ()) for lines, curves in drawn]
+    return [
+        Panel(_title(lines), curves, None, guides(lines) if guides else (), _of_only(lines, strips))
+        for lines, curves in drawn
+    ]
+
+
+def _about_strips(panels: Sequence[Panel]) -> str:
+    """What a caption says of the strips of limits, if there are any."""
+    if not any(panel.strips for panel in panels):
+        return ""
+    return " Below zero: what limited the rate for most of each second."
 
 
 def _plot(
@@ -270,7 +317,30 @@ def _rate(panels: Panels, condition: str = "") -> Plot | None:
         caption += f" The capacity is the capacity of the narrowest path of the route{condition}."
     if any(panel.guides for panel in drawn):
         caption += " Dotted: the target of the sender's congestion control."
-    return _plot("rate", title, caption, drawn)
+    return _plot("rate", title, caption + _about_strips(drawn), drawn)
+
+
+def _explained_rate(panels: Panels) -> Plot | None:
+    """The receiving rate of the flows whose reasons a page says, a panel for each."""
+    plot = _rate(panels)
+    return plot and replace(plot, name=EXPLAINED, title=f"{plot.title}: the flows that are explained")
+
+
+def _waits(panels: Panels) -> Plot | None:
+    """Where pictures waited; None if it is known of no flow."""
+    drawn = [
+        Panel(_title(lines), (), strips=_of_only(lines, freeze_strips), boxes=boxes)
+        for lines in panels
+        if len(lines) == 1 and (boxes := wait_stacks(lines[0]))
+    ]
+    caption = (
+        "Time of each picture in each stage from the camera to the screen, mean over the pictures that were "
+        "shown in each second of all repeats. "
+    )
+    caption += " ".join(f"{stage.capitalize()}: {meaning}." for stage, meaning in STAGES.items())
+    if any(panel.strips for panel in drawn):
+        caption += " Below zero: when video was frozen."
+    return _plot("waits", "Where pictures waited", caption, drawn, "Time (ms)")
 
 
 def _target(panels: Panels) -> Plot | None:
@@ -282,18 +352,21 @@ def _target(panels: Panels) -> Plot | None:
     if any(panel.guides for panel in drawn):
         title += " and target bitrate"
         caption += ", and the bitrate that congestion control asked of the encoder"
-    return _plot("target", title, f"{caption}; means over repeats.", drawn)
+    return _plot("target", title, f"{caption}; means over repeats.{_about_strips(drawn)}", drawn)
 
 
 def _stats_rate(panels: Panels) -> Plot | None:
     """Rates of flows that only getStats describes, as in a log of a browser; None if there are none."""
     drawn = _with_curves(
-        [Panel(_title(lines), _stats_curves(lines), guides=_targets(lines)) for lines in panels]
+        [
+            Panel(_title(lines), _stats_curves(lines), None, _targets(lines), _of_only(lines, limit_strips))
+            for lines in panels
+        ]
     )
     caption = "RTP headers and payload that the browser sent or received between two reports of getStats."
     if any(panel.guides for panel in drawn):
         caption += " Dotted: the bitrate that congestion control asked of the encoder."
-    return _plot("stats-rate", "Rate in getStats", caption, drawn)
+    return _plot("stats-rate", "Rate in getStats", caption + _about_strips(drawn), drawn)
 
 
 def _stats_curves(lines: list[FlowLine]) -> list[Curve]:
@@ -378,13 +451,11 @@ def _repeats(panels: Panels) -> Plot:
 
 def _frame_rate(panels: Panels) -> Plot | None:
     """Frame rate of the flows that carry video; None if there are none."""
-    return _plot(
-        "frame-rate",
-        "Frame rate",
-        "Frames decoded by the receiver in each second, mean over repeats.",
-        _with_curves(_over_time(panels, media.decoded_fps)),
-        "Frame rate (frame/s)",
-    )
+    drawn = _with_curves(_over_time(panels, media.decoded_fps, strips=freeze_strips))
+    caption = "Frames decoded by the receiver in each second, mean over repeats."
+    if any(panel.strips for panel in drawn):
+        caption += " Below zero: when video was frozen."
+    return _plot("frame-rate", "Frame rate", caption, drawn, "Frame rate (frame/s)")
 
 
 RUN_PLOTS: dict[str, Maker] = {
@@ -398,6 +469,9 @@ RUN_PLOTS: dict[str, Maker] = {
     "frame-rate": _frame_rate,
 }
 """The plots of a run by name, in the order of the page."""
+
+REASON_PLOTS: dict[str, Maker] = {EXPLAINED: _explained_rate, "waits": _waits}
+"""The plots of the flows that are explained, which follow the first plot of a run."""
 
 COMPARISON_PLOTS: dict[str, Maker] = {
     "rate": partial(_rate, condition="; it is drawn only if all runs have the same"),

@@ -21,9 +21,9 @@ from rtclab.report import imported, words
 from rtclab.report.differences import scenario_differences
 from rtclab.report.flow_lines import main_flows
 from rtclab.report.page import write_page
-from rtclab.report.run_plots import comparison_plots, run_plots
+from rtclab.report.run_plots import REASON_PLOTS, comparison_plots, run_plots
 from rtclab.report.verdict import findings, verdict
-from rtclab.report.why import why
+from rtclab.report.why import ABOUT, Why, why
 from rtclab.report.words import flow_in_words
 from rtclab.trace import Run, window_in_words
 
@@ -32,7 +32,7 @@ FEW_FLOWS = 6
 """With more flows than this, the metrics begin with a table of means and extremes over flows."""
 MOST_CONDITIONS = 20
 """Maximum number of conditions whose metrics the page of a comparison has."""
-MOST_REASONS = 4
+MOST_REASONS = 6
 """Maximum number of flows whose reasons the page of a run says; `rtclab why` says all."""
 MOST_FLOWS = 20
 """Maximum number of flows in a table; more would make a page of megabytes."""
@@ -74,17 +74,23 @@ def write_report(
     flows = _in_order(run) if wanted is None else chosen_flows(wanted, run.flows)
     main = main_flows(run) if wanted is None else flows
     shown = flows[:MOST_FLOWS]
+    reasons = why(run, None if wanted is None else flows, MOST_REASONS) if run.traces else Why([])
+    plots = run_plots(run, wanted, reasons.accounts)
+    names = [plot.name for plot in plots]
     return write_page(
         page or run.path / "report.html",
         "report.html",
-        run_plots(run, wanted),
+        plots,
         tied=True,
         run=run,
         title=run.scenario.get("title") or run.scenario.get("name") or run.name,
         window=run.window and window_in_words(run.window),
         calls=words.calls_of(run),
         verdict=run_verdict(run, measured),
-        reasons=why(run, None if wanted is None else flows, MOST_REASONS) if run.traces else None,
+        reasons=reasons,
+        first=1 + len(REASON_PLOTS.keys() & set(names)),
+        anchors={what: next((one for one in of if one in names), "") for what, of in ABOUT.items()},
+        flow_in_words=flow_in_words,
         cautions=_cautions(run),
         facts=_facts(run),
         network=words.network_of(run),
@@ -112,6 +118,7 @@ def write_comparison(
     title: str = "",
     metrics: Sequence[str] | None = None,
     wanted: Flows = None,
+    moved: Mapping[str, str] | None = None,
     drawn: bool = True,
     differing: Sequence[Run] | None = None,
 ) -> Path:
@@ -124,6 +131,7 @@ def write_comparison(
         title: the heading; by default the labels.
         metrics: the metrics in the tables; by default all.
         wanted: the flows in tables and plots; by default all that do not carry feedback alone.
+        moved: by label of the other runs, a sentence that says which cause moved.
         drawn: whether each side is one run with traces, about which there are sentences and plots.
         differing: the runs whose scenarios are compared, if there are several conditions.
     """
@@ -144,6 +152,7 @@ def write_comparison(
         comparison_plots(alone, wanted) if drawn else [],
         tied=True,
         labels=[*sides],
+        moved=moved or {},
         title=title or names_in_words([*sides], len(sides)),
         differences=scenario_differences([*alone.values()] if differing is None else differing),
         runs=[

@@ -9,7 +9,19 @@ import numpy as np
 
 from rtclab.metrics.series import Array
 from rtclab.report.bands import thinned
-from rtclab.report.drawing import GRID, QUIET, RANGE_OPACITY, Axis, Cells, Columns, Dots, Drawing, Line, Mark
+from rtclab.report.drawing import (
+    GRID,
+    QUIET,
+    RANGE_OPACITY,
+    Axis,
+    Boxes,
+    Cells,
+    Columns,
+    Dots,
+    Drawing,
+    Line,
+    Mark,
+)
 
 WIDTH, HEIGHT = 480, 250
 LEFT, RIGHT, TOP, BOTTOM = 52, 10, 24, 42
@@ -84,7 +96,8 @@ def _ticks(axis: Axis) -> Array:
     power = 10.0 ** floor(log10(rough))
     step = power * next(factor for factor in (1, 2, 2.5, 5, 10) if factor * power >= rough * 0.999)
     first = np.ceil(axis.begin / step)
-    return np.arange(first, np.floor(min(axis.end, axis.last_tick) / step + 1e-9) + 1) * step
+    # 0 is added because of -0, which would be written with its sign.
+    return np.arange(first, np.floor(min(axis.end, axis.last_tick) / step + 1e-9) + 1) * step + 0.0
 
 
 def _text(x: float, y: float, text: str, anchor: str, attributes: str = "") -> str:
@@ -110,6 +123,8 @@ def _drawn(mark: Mark, plot: Drawing, points: int) -> str:
             return _columns(mark, plot)
         case Cells():
             return _cells(mark, plot)
+        case Boxes():
+            return _boxes(mark, plot)
 
 
 def _line(line: Line, plot: Drawing, points: int) -> str:
@@ -158,6 +173,14 @@ def _cells(mark: Cells, plot: Drawing) -> str:
         for a, b, c, d, text, ink in zip(left, right, top, bottom, mark.texts, mark.inks, strict=False)
     )
     return squares + texts
+
+
+def _boxes(mark: Boxes, plot: Drawing) -> str:
+    left, right = _x(plot.x, mark.x), _x(plot.x, mark.end)
+    top, bottom = _y(plot.y, mark.high), _y(plot.y, mark.low)
+    rows = _known(left, right, top, bottom)
+    boxes = "".join(f"M{a:.1f} {d:.1f}V{c:.1f}H{b:.1f}V{d:.1f}z" for a, b, c, d in rows)
+    return f'<path d="{boxes}" fill="{mark.look.colour}" opacity="{mark.opacity:g}"/>'
 
 
 def _whiskers(mark: Dots | Columns, plot: Drawing) -> str:

@@ -15,6 +15,7 @@ from rtclab.metrics.promises import never_connected
 from rtclab.metrics.series import span_ns
 from rtclab.phrases import names_in_words
 from rtclab.report.flow_lines import flows_in, main_flows
+from rtclab.report.why import LATE_MS
 from rtclab.report.words import flow_in_words
 from rtclab.trace import Run
 
@@ -87,8 +88,8 @@ class Findings:
 
 
 def verdict(found: Findings) -> str:
-    """The verdict as a sentence: failures first, then who saw nobody, rates, delay, loss and its repair, slow
-    processors, freezes, set-up."""
+    """The verdict as a sentence: failures first, then who saw nobody, rates, delay, late pictures, loss and
+    its repair, slow processors, freezes, set-up."""
     if found.failed + found.unfinished == found.repeats:
         return _sentence([f"no repeat finished ({found.reason})" if found.reason else "no repeat finished"])
     media = found.media or (() if found.tcp else found.others)
@@ -99,6 +100,7 @@ def verdict(found: Findings) -> str:
         *_unseen(found),
         *_rates(found, media),
         _delays(found, media),
+        _lateness(found),
         _loss(found),
         _repeated(found),
         _processors(found),
@@ -330,6 +332,18 @@ def _loss(found: Findings) -> str:
     rest = f"up to {_percent(others)}" if others >= LEAST_LOSS_PERCENT else "none"
     lost_to = f"up to {_percent(most)} of packets to {who or 'all receivers'} were lost"
     return f"{lost_to}, to the others {rest}" if who else lost_to
+
+
+def _lateness(found: Findings) -> str:
+    """How long pictures took from camera to screen, if any took long."""
+    took_ms = _values(found, "picture_delay")
+    if max(took_ms.values(), default=0.0) < LATE_MS:
+        return ""
+    if len(took_ms) <= 2 or not _differ(took_ms.values()):
+        return _span("pictures took {} from camera to screen", _ms, took_ms)
+    who, most, others = _worst_receivers(found, took_ms)
+    rest = f", those to the others up to {_ms(others)}" if who else ""
+    return f"pictures to {who or 'all receivers'} took up to {_ms(most)} from camera to screen{rest}"
 
 
 def _repeated(found: Findings) -> str:

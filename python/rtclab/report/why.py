@@ -30,6 +30,13 @@ LEAST_SHARE = 0.1
 """Limits that held for a smaller part of the time are not said."""
 LATE_MS = 250.0
 """Pictures that take longer are mentioned; from 150 to 400 ms on, a conversation suffers (ITU-T G.114)."""
+ABOUT = {
+    "limit": ("explained-rate", "rate", "target", "stats-rate"),
+    "freezes": ("waits", "frame-rate"),
+    "waits": ("waits", "delay"),
+    "sound": ("delay",),
+}
+"""What a part of a sentence is about, and the plots that show it, the best first."""
 MUCH_FROZEN = 0.03
 """If more of the time is frozen, 2 s in a minute, the freezes are said first."""
 AUDIBLE_PERCENT = 1.0
@@ -79,12 +86,17 @@ class FlowAccount:
     @cached_property
     def sentences(self) -> list[str]:
         """What limited the rate and what the freezes were; where pictures waited, and what sound missed."""
-        parts = [self._limit(), self._freezes()]
+        first, *others = ("; ".join(text for _, text in parts) + "." for parts in self.parts)
+        return [f"{flow_in_words(self.flow)}: {first}", *others]
+
+    @cached_property
+    def parts(self) -> list[list[tuple[str, str]]]:
+        """The parts of each sentence, without subject and full stop: a key of ``ABOUT``, and the text."""
+        first = [("limit", self._limit()), ("freezes", self._freezes())]
         if self.stalls and self.frozen_share >= MUCH_FROZEN:
-            parts.reverse()
-        first = "; ".join(part for part in parts if part)
-        said = (f"{flow_in_words(self.flow)}: {first}.", self._lateness(), self._sound())
-        return [one for one in said if one]
+            first.reverse()
+        said = [first, [("waits", self._lateness())], [("sound", self._sound())]]
+        return [told for parts in said if (told := [part for part in parts if part[1]])]
 
     @property
     def frozen_share(self) -> float:
@@ -96,11 +108,12 @@ class FlowAccount:
         if ranked[0][0] == "unknown":
             return "what limited its rate is not known: the trace has no values of its congestion control"
         told = [pair for pair in ranked[:2] if pair[1] >= LEAST_SHARE] or ranked[:1]
-        parts = [f"{self._limit_in_words(name)} for {100 * share:.0f} % of the time" for name, share in told]
+        parts = [f"{self.limit_in_words(name)} for {100 * share:.0f} % of the time" for name, share in told]
         guess = ", as its packets suggest" if self.grade == "inferred" else ""
         return f"limited by {' and by '.join(parts)}{guess}"
 
-    def _limit_in_words(self, name: str) -> str:
+    def limit_in_words(self, name: str) -> str:
+        """A limit as words that follow `limited by`, with its place: ``the queue of alice.up``."""
         at = self.bottleneck
         if name == "delay" and at is not None:
             short = "short " * self._is_short(at.path)
@@ -175,7 +188,7 @@ class FlowAccount:
             why = f"from packets lost {self._loss_in_words(kind, path)}"
         else:
             why = _missing_sound_in_words(cause, self.paths.get(where, where))
-        return f"{number(self.concealed_percent)} % of the sound was made up; {share} came {why}."
+        return f"{number(self.concealed_percent)} % of the sound was made up; {share} came {why}"
 
     def _lateness(self) -> str:
         total = sum(self.waits_ms.values())
@@ -183,7 +196,7 @@ class FlowAccount:
             return ""
         ranked = sorted(self.waits_ms.items(), key=lambda pair: -pair[1])
         parts = [f"{ms:.0f} ms {STAGES_IN_WORDS[stage]}" for stage, ms in ranked[:2]]
-        return f"Pictures took {total:.0f} ms from camera to screen, of which {' and '.join(parts)}."
+        return f"Pictures took {total:.0f} ms from camera to screen, of which {' and '.join(parts)}"
 
     def rows(self) -> list[dict[str, Any]]:
         """The accounts as rows: flow, account, what, where, value and unit."""

@@ -1,5 +1,5 @@
-"""Accounts of a trace that add up: what limited the rate, where packets were lost and what became of them, what
-each freeze and gap of sound was, and where pictures waited. See docs/why.md."""
+"""Accounts of a trace that add up: what limited the rate, where packets were lost and what became of them,
+what each freeze and gap of sound was, and where pictures waited. See docs/why.md."""
 
 from collections.abc import Callable
 from typing import NamedTuple

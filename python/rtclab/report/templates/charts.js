@@ -1,7 +1,7 @@
 // Draws the plots in the page's JSON as interactive charts, with BokehJS. Until then the page shows static SVGs.
 "use strict";
 (() => {
-  const INK = "#222", QUIET = "#6b6b6b", LINE_WIDTH = 1.8, LETTER_PX = 8, DIGITS = 4;
+  const INK = "#222", QUIET = "#6b6b6b", LINE_WIDTH = 1.8, LETTER_PX = 8, DIGITS = 4, MOST_TEXTS = 4;
   const plots = JSON.parse(document.getElementById("charts").textContent);
   const touch = matchMedia("(pointer: coarse)").matches;
   const sheet = new Bokeh.Document();
@@ -86,9 +86,17 @@
     ] };
   }
 
+  function drawBoxes(figure, { x, end, low, high, colour, opacity }) {
+    const source = new Bokeh.ColumnDataSource({ data: { x, end, low, high } });
+    const [left, right, bottom, top] = ["x", "end", "low", "high"].map((field) => ({ field }));
+    return { range: [], thing: [figure.quad({ left, right, bottom, top, source, fill_color: colour,
+      fill_alpha: opacity, line_color: null })] };
+  }
+
   // Draws a mark; returns the renderers of the mark itself and of the range around it.
   function draw(figure, mark) {
     if (mark.kind === "cells") return drawCells(figure, mark);
+    if (mark.kind === "boxes") return drawBoxes(figure, mark);
     // JSON has no NaN, and Bokeh draws null at 0.
     const gaps = (values) => values.map((value) => value ?? NaN);
     const source = new Bokeh.ColumnDataSource({ data: { x: mark.x, y: gaps(mark.y),
@@ -148,6 +156,13 @@
     return [`${mark.label}: ${short(value)} ${unit}${ends}`, mark.colour];
   }
 
+  // What the boxes at x say: their texts, or their heights. The third value of a line is the colour of its edge.
+  function boxesAt(mark, x, unit) {
+    const found = mark.x.flatMap((begin, index) => begin <= x && x < mark.end[index] ? [index] : []);
+    const says = (index) => mark.texts[index] ?? `${mark.label}: ${short(mark.high[index] - mark.low[index])} ${unit}`;
+    return found.slice(0, MOST_TEXTS).map((index) => [says(index), INK, mark.colour]);
+  }
+
   // Lines of the box at the pointer: its position, and the value of every visible curve.
   function valuesAt(plot, axes, off, x, y) {
     const lines = [[placeOn(plot.x, x), INK]];
@@ -156,6 +171,10 @@
         const [column, row] = [nearest(plot.x, x), nearest(plot.y, y)];
         const index = mark.x.findIndex((at, cell) => at === column && mark.y[cell] === row);
         if (index >= 0) lines.push([placeOn(plot.y, y), INK], valueOf(mark, mark.values[index], index, mark.unit));
+        continue;
+      }
+      if (mark.kind === "boxes") {
+        lines.push(...boxesAt(mark, x, plot.y.unit));
         continue;
       }
       const index = indexAt(plot, mark, plot.x.names.length && !plot.x.log ? nearest(plot.x, x) + offset(plot, mark) : x);
@@ -176,10 +195,11 @@
     target.append(box);
     function show({ x, y, sx }) {
       const lines = valuesAt(plot, axes, off, x, y);
-      box.replaceChildren(...lines.map(([text, colour]) => {
+      box.replaceChildren(...lines.map(([text, colour, edge]) => {
         const line = document.createElement("div");
         line.textContent = text;
         line.style.color = colour;
+        if (edge) Object.assign(line.style, { borderLeft: `.6rem solid ${edge}`, paddingLeft: ".4rem" });
         return line;
       }));
       const { start, end } = figure.x_range;
