@@ -141,12 +141,12 @@ def wait_stacks(line: FlowLine) -> list[Boxes]:
     at_s = rows["rendered_ns"].to_numpy() / NS_PER_S
     step_s = _step_s(float(at_s.max()))
     steps, index = np.unique((at_s // step_s).astype(np.int64), return_inverse=True)
-    begins_s: Array = steps * step_s
-    counts: Array = np.bincount(index).astype(np.float64)
+    begins_s = np.asarray(steps * step_s, dtype=np.float64)
+    counts = np.bincount(index)
     stacks, low = [], np.zeros(steps.size)
     for look, stage in zip(stage_looks(), STAGES, strict=True):
-        total_ms: Array = np.bincount(index, rows[f"{stage}_ns"].to_numpy() / NS_PER_MS)
-        high = low + total_ms / counts
+        total_ms = np.bincount(index, rows[f"{stage}_ns"].to_numpy() / NS_PER_MS)
+        high = np.asarray(low + total_ms / counts, dtype=np.float64)
         stacks.append(Boxes(look, begins_s, begins_s + step_s, low, high))
         low = high
     return stacks
