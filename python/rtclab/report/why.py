@@ -32,10 +32,15 @@ LATE_MS = 250.0
 """Pictures that take longer are mentioned; from 150 to 400 ms on, a conversation suffers (ITU-T G.114)."""
 MUCH_FROZEN = 0.03
 """If more of the time is frozen, 2 s in a minute, the freezes are said first."""
-SHORT_MS = 40.0
+SHORT_MS = 100.0
 """A queue that overflows although packets wait less, or less than a round trip on empty paths, is short.
 
-A round trip is the length that keeps one TCP flow busy (Villamizar and Song, CCR 1994)."""
+A round trip is the length that keeps one TCP flow busy (Villamizar and Song, CCR 1994), and 100 ms is the one
+that is reckoned with where it is not known (RFC 8289, 4.3)."""
+LONG_MS = 400.0
+"""A queue in which packets wait longer is long: no conversation should have this delay (ITU-T G.114)."""
+OWN = ("maximum", "source", "start", "pause")
+"""Limits that the sender has set itself. They are no trouble, so limits of the network are said before them."""
 MOST_EXPLAINED = 12
 """Of a meeting with more flows, only these are explained unless flows are named."""
 BESIDE = 0.2
@@ -74,7 +79,7 @@ class FlowAccount:
     def sentences(self) -> list[str]:
         """What limited the rate and what the freezes were; where pictures waited, if they took long."""
         parts = [self._limit(), self._freezes()]
-        if self.stalls and self.frozen_share >= MUCH_FROZEN:
+        if self.stalls and (self.frozen_share >= MUCH_FROZEN or self._told[0][0] in OWN):
             parts.reverse()
         first = "; ".join(part for part in parts if part)
         return [one for one in (f"{flow_in_words(self.flow)}: {first}.", self._lateness()) if one]
@@ -84,11 +89,17 @@ class FlowAccount:
         """The part of the flow's time, 0 to 1, in which its video was frozen."""
         return sum(one.length_s for one in self.stalls) / self.active_s if self.active_s else 0.0
 
-    def _limit(self) -> str:
+    @property
+    def _told(self) -> list[tuple[str, float]]:
+        """The two limits that held longest, and their shares; those that the sender has set itself come last."""
         ranked = sorted(self.shares.items(), key=lambda pair: -pair[1])
-        if ranked[0][0] == "unknown":
-            return "what limited its rate is not known: the trace has no values of its congestion control"
         told = [pair for pair in ranked[:2] if pair[1] >= LEAST_SHARE] or ranked[:1]
+        return sorted(told, key=lambda pair: pair[0] in OWN)
+
+    def _limit(self) -> str:
+        told = self._told
+        if told[0][0] == "unknown":
+            return "what limited its rate is not known: the trace has no values of its congestion control"
         parts = [f"{self._limit_in_words(name)} for {100 * share:.0f} % of the time" for name, share in told]
         guess = ", as its packets suggest" if self.grade == "inferred" else ""
         return f"limited by {' and by '.join(parts)}{guess}"
@@ -96,8 +107,7 @@ class FlowAccount:
     def _limit_in_words(self, name: str) -> str:
         at = self.bottleneck
         if name == "delay" and at is not None:
-            short = "short " * self._is_short(at.path)
-            return f"the {short}queue of {self.paths.get(at.path, at.path)}{self._queue_in_words(at)}"
+            return f"the {self._kind(at.path)}queue of {self.paths.get(at.path, at.path)}{self._queue_in_words(at)}"
         if name == "loss" and self.losses:
             cause, path, _ = self.losses[0]
             lost = f"{number(self.lost_percent)} %, " if self.lost_percent == self.lost_percent else ""
@@ -114,17 +124,27 @@ class FlowAccount:
         return f" ({'; '.join(parts)})" if parts else ""
 
     def _loss_in_words(self, cause: str, path: str) -> str:
-        words = (
-            "in a full, short queue" if cause == "queue" and self._is_short(path) else LOSSES_IN_WORDS[cause]
-        )
-        return f"{words} on {self.paths.get(path, path)}" if path else words
+        words, filled = LOSSES_IN_WORDS[cause], ""
+        if cause == "queue":
+            words = f"in a full, {kind}queue" if (kind := self._kind(path)) else words
+            filled = self._filled_by(path)
+        return f"{words} on {self.paths.get(path, path)}{filled}" if path else words
 
-    def _is_short(self, path: str) -> bool:
-        """Whether the queue of a path overflows although packets wait for less than a round trip."""
+    def _kind(self, path: str) -> str:
+        """``long ``, or ``short `` if a queue overflows although packets wait for less than a round trip."""
         at = self.bottleneck
+        if at is None or at.path != path:
+            return ""
+        if at.waited_ms > LONG_MS:
+            return "long "
         overflows = any(cause == "queue" and lost_on == path for cause, lost_on, _ in self.losses)
         round_trip_ms = max(SHORT_MS, 2 * self.waits_ms.get("wires", 0.0))
-        return overflows and at is not None and at.path == path and at.waited_ms < round_trip_ms
+        return "short " * (overflows and at.waited_ms < round_trip_ms)
+
+    def _filled_by(self, path: str) -> str:
+        """Which cross traffic fills the queue of a path, if some does."""
+        at = self.bottleneck
+        return f", which {at.beside} fills" if at and at.path == path and at.share_beside >= BESIDE else ""
 
     def _frozen_ns(self) -> Counter[tuple[str, str]]:
         """How long video was frozen, by cause and place, in ns."""
@@ -156,6 +176,9 @@ class FlowAccount:
                 return f"came from an outage of {self.paths.get(where, where)}"
             case "sender":
                 limit = WORDS[where or "unknown"]
+                if where == "delay" and (at := self.bottleneck):
+                    queue = f"the {self._kind(at.path)}queue of {self.paths.get(at.path, at.path)}"
+                    limit = f"{queue}{self._filled_by(at.path)}"
                 return f"came from the sender, who sent no picture, limited by {limit}"
         return STALLS_IN_WORDS[cause]
 
