@@ -126,7 +126,9 @@ def _percent(source: Draw, low: float, high: float) -> str:
 
 
 PEOPLE = ("alice", "bob")
-FREEZES, LATENESS, RATE = "freeze_duration", "picture_delay", "receiving_rate"
+FREEZES, RATE = "freeze_duration", "receiving_rate"
+LATENESS = "over_budget"
+"""The delay of pictures would be that of those alone that were shown, and freezes hide the late ones."""
 _QUEUE = r"(in a full,? |the )((short|long) )?queue"
 WAYS = {
     "random loss": Way(

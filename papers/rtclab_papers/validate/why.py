@@ -21,8 +21,10 @@ from rtclab_papers.validate.bad_calls import (
     ASIDE,
     DURATION_S,
     FLOW,
+    FREEZES,
     HELD_OUT,
     OPEN,
+    RATE,
     SEEDS,
     WAYS,
     BadCall,
@@ -31,7 +33,7 @@ from rtclab_papers.validate.bad_calls import (
     way_of,
 )
 
-SCHEMA = schema_of("seed int, side text, measured text, sentence text, changes text")
+SCHEMA = schema_of("seed int, side text, measured text, sentence text, goal text, changes text")
 SIDES = {SIM: "simulated", LIVE: "live"}
 """The sides, and how the page calls them."""
 NOTHING = "none"
@@ -81,7 +83,7 @@ def run(seeds: Sequence[int], file: Path, folder: Path, side: str, *, run_missin
         others = read_table(file, SCHEMA).filter((pl.col("seed") != seed) | (pl.col("side") != side))
         rows = pl.concat([others, pl.DataFrame([row], SCHEMA, orient="row")])
         write_table(file, rows.sort("side", "seed", descending=[True, False]), SCHEMA)
-        say(f"{name}: {one.way}: {named(row[3])}: {row[3]} [{row[4]}]")
+        say(f"{name}: {one.way}: {named(row[3])}: {row[3]} [{row[4]}: {row[5]}]")
 
 
 def _keys(file: Path) -> set[tuple[Any, ...]]:
@@ -101,18 +103,26 @@ def _row(one: BadCall, results: Results, side: str) -> tuple[Any, ...] | None:
     connected = outcome.status == "finished"
     sentence = results.why(FLOW).sentences[FLOW][0] if connected else f"no call: {outcome.reason}"
     call = one.scenario if side == SIM else results
-    changes = _first_changes(call, WAYS[one.way].goal) if connected else []
-    return one.seed, side, datetime.now(UTC).date().isoformat(), sentence, BETWEEN.join(changes)
+    goal = _goal(one, results) if connected else ""
+    changes = _first_changes(call, goal) if connected else []
+    return one.seed, side, datetime.now(UTC).date().isoformat(), sentence, goal, BETWEEN.join(changes)
+
+
+def _goal(one: BadCall, results: Results) -> str:
+    """The metric of the way; the rate, if that is freezes and the video of the call did not freeze."""
+    goal = WAYS[one.way].goal
+    froze = results.metrics(metrics=[FREEZES], flows=FLOW)["value"].sum() > 0
+    return RATE if goal == FREEZES and not froze else goal
 
 
 def _first_changes(call: Scenario | Results, goal: str) -> list[str]:
-    """The changes that help most, best first; none if the simulation of a call does not show the goal."""
+    """The changes that help most, best first; none if nothing can be ranked."""
     try:
-        found = remedies(call, goal=goal)
-    except RtclabError:
+        found = remedies(call, goal=goal, flows=FLOW)
+    except RtclabError:  # such as a live call of which no scenario can be estimated
         return []
-    helpful = found.table().filter(metric=goal, verdict="helps") if found.shows_the_goal else found.table().clear()
-    return helpful["change"].to_list()[:FIRST]
+    helpful = found.table().filter(metric=goal, verdict="helps")["change"].to_list()
+    return [] if found.refusal else helpful[:FIRST]
 
 
 def score(rows: pl.DataFrame) -> pl.DataFrame:
