@@ -13,7 +13,17 @@ from rtclab_papers.campaigns import LIVE, SIM
 from rtclab_papers.commands import say
 from rtclab_papers.csv_files import beside
 from rtclab_papers.markdown import write_page
-from rtclab_papers.validate import again, bad_calls, from_calls, kinds, marks, meetings, recorded, sim_vs_live, tcp
+from rtclab_papers.validate import (
+    again,
+    bad_calls,
+    from_calls,
+    kinds,
+    marks,
+    meetings,
+    recorded,
+    sim_vs_live,
+    tcp,
+)
 from rtclab_papers.validate import arena as arenas
 from rtclab_papers.validate import l4s as low_latency
 from rtclab_papers.validate import why as reasons
@@ -158,7 +168,9 @@ def explaining(place: Place, seeds: Sequence[int] | None, half: str, *, live: bo
     """Calls that are bad in one known way, and whether their reasons and remedies find it."""
     chosen = seeds or (bad_calls.live_seeds() if live else bad_calls.seeds_of(half))
     side = LIVE if live else SIM
-    reasons.run(chosen, place.rows, place.out / "why" / side, side, run_missing=not live or place.run_live, say=say)
+    reasons.run(
+        chosen, place.rows, place.out / "why" / side, side, run_missing=not live or place.run_live, say=say
+    )
     found = reasons.read(place.rows)
     reasons.write_why_test(place.page, found)
     return {"calls": found.to_dicts()}

@@ -1,7 +1,7 @@
 """Calls that are bad in one known way of ten: the conditions of ``rtclab validate why``.
 
-Every condition is a call of two people. Its trouble is on the way from alice to bob; in some calls bob has the
-same trouble. Accounts and sentences may be improved on odd seeds; even seeds are held out.
+Every condition is a call of two people. Its trouble is on the way from alice to bob; in some calls bob has
+the same trouble. Accounts and sentences may be improved on odd seeds; even seeds are held out.
 """
 
 from __future__ import annotations
@@ -117,8 +117,8 @@ def _outage(source: Draw, data: Data) -> None:
     begin, length = source.uniform(8, 25), source.uniform(1.5, 4)
     for own in _troubled(data):
         up = own["link"]["up"]
-        times = ["0 s", f"{begin:.1f} s", f"{begin + length:.1f} s"]
-        up["capacity"] = {"steps": [*map(list, zip(times, (up["capacity"], "0 bit/s", up["capacity"])))]}
+        out, back = [f"{begin:.1f} s", "0 bit/s"], [f"{begin + length:.1f} s", up["capacity"]]
+        up["capacity"] = {"steps": [["0 s", up["capacity"]], out, back]}
 
 
 def _percent(source: Draw, low: float, high: float) -> str:
@@ -149,14 +149,16 @@ WAYS = {
         ("queues of 500 ms",),
     ),
     "long queue": Way(
-        "an uplink of 2 to 4 Mbit/s that falls to 300 to 700 kbit/s after 8 to 14 s, with a queue of 1.5 to 3 s",
+        "an uplink of 2 to 4 Mbit/s that falls to 300 to 700 kbit/s after 8 to 14 s, with a queue of 1.5 "
+        "to 3 s",
         _long_queue,
         r"(full, |the )long queue|packets in queues",
         LATENESS,
         ("queues of 50 ms", "FQ-CoDel at every queue"),
     ),
     "TCP beside": Way(
-        "an uplink of 1.5 to 4 Mbit/s with a queue of 100 to 400 ms, and 1 to 3 connections with CUBIC from 3 to 8 s on",
+        "an uplink of 1.5 to 4 Mbit/s with a queue of 100 to 400 ms, and 1 to 3 connections with CUBIC from "
+        "3 to 8 s on",
         _tcp,
         rf"{_QUEUE}[^;(]*(, |\()which upload\S* fills",
         RATE,

@@ -1,4 +1,4 @@
-"""The blind test of reasons and remedies: bad calls are run, explained, and scored by the words of the sentence."""
+"""The blind test of reasons and remedies: bad calls are run and explained, and sentences are scored."""
 
 from __future__ import annotations
 
@@ -19,7 +19,6 @@ from rtclab_papers.csv_files import read_table, schema_of, write_table
 from rtclab_papers.markdown import table, write_page
 from rtclab_papers.validate.bad_calls import (
     ASIDE,
-    DURATION_S,
     FLOW,
     FREEZES,
     HELD_OUT,
@@ -48,15 +47,19 @@ Say = Callable[[str], None]
 
 def named(sentence: str) -> str:
     """The way that a sentence names first; of two that begin at the same word, the one of more words."""
-    found = [(match.start(), -len(match[0]), name) for name, way in WAYS.items() if (match := re.search(way.says, sentence))]
+    found = [
+        (match.start(), -len(match[0]), name)
+        for name, way in WAYS.items()
+        if (match := re.search(way.says, sentence))
+    ]
     return min(found)[-1] if found else NOTHING
 
 
 def run(seeds: Sequence[int], file: Path, folder: Path, side: str, *, run_missing: bool, say: Say) -> None:
     """Runs bad calls on one side, explains them, and keeps a row of each in ``file`` as soon as it has ended.
 
-    A call that is in ``folder`` does not run again; it is explained anew. A live call that has only a row keeps
-    it. A call that the laboratory failed to make gets no row.
+    A call that is in ``folder`` does not run again; it is explained anew. A live call that has only a row
+    keeps it. A call that the laboratory failed to make gets no row.
 
     Args:
         seeds: the seeds of the calls.
@@ -126,9 +129,16 @@ def _first_changes(call: Scenario | Results, goal: str) -> list[str]:
 
 
 def score(rows: pl.DataFrame) -> pl.DataFrame:
-    """The rows with ``way``, ``half``, ``named``, and whether sentence (``tells``) and change (``helps``) are right."""
+    """The rows with ``way``, ``half``, the way that is ``named``, and whether a sentence ``tells`` it and a
+    change ``helps``."""
     of = [
-        (way := way_of(seed), half_of(seed), said := named(sentence), said == way, _is_right(way, changes or ""))
+        (
+            way := way_of(seed),
+            half_of(seed),
+            said := named(sentence),
+            said == way,
+            _is_right(way, changes or ""),
+        )
         for seed, sentence, changes in rows.select("seed", "sentence", "changes").iter_rows()
     ]
     schema = schema_of("way text, half text, named text, tells flag, helps flag")
@@ -154,9 +164,11 @@ def _page(rows: pl.DataFrame) -> Iterator[str]:
     yield f"""\
 Made by `rtclab validate why`. {len(SEEDS)} random calls of two people are each made bad in one known
 way of ten. The first sentence of [`rtclab why`](why.md) on `{FLOW}` names the way whose words
-come first in it, and one of the first {FIRST} changes of `rtclab remedy` that help has to be right for the way. The
-accounts and sentences may be improved on odd seeds; even seeds are held out. Two held-out calls of each way
-are also made live; the scenario of their remedies is estimated from the call."""
+come first in it. One of the first {FIRST} changes of `rtclab remedy` that help has to be right for the
+way. The changes are ranked by a metric that is stated for each way; freezes are replaced by the rate
+if the video of the call did not freeze. Accounts and sentences may be improved on odd seeds; even
+seeds are held out. Two held-out calls of each way are also made live. The scenario of their
+remedies is estimated from the call."""
     yield _shares(rows)
     for side, half in ((SIM, HELD_OUT), (SIM, OPEN), (LIVE, HELD_OUT), (LIVE, OPEN)):
         own = rows.filter(side=side, half=half)
@@ -170,7 +182,13 @@ are also made live; the scenario of their remedies is estimated from the call.""
     yield table(
         heads,
         (
-            (name, way.words, f"`{way.says.replace('|', chr(92) + '|')}`", f"`{way.goal}`", ", ".join(way.remedies))
+            (
+                name,
+                way.words,
+                f"`{way.says.replace('|', chr(92) + '|')}`",
+                f"`{way.goal}`",
+                ", ".join(way.remedies),
+            )
             for name, way in WAYS.items()
         ),
     )
@@ -183,9 +201,15 @@ def _shares(rows: pl.DataFrame) -> str:
     for side, half in ((SIM, HELD_OUT), (SIM, OPEN), (LIVE, HELD_OUT), (LIVE, OPEN)):
         own = rows.filter(side=side, half=half)
         if own.height:
-            cells = [_of(own[name], bound) for name, bound in zip(("tells", "helps"), BOUNDS[side], strict=True)]
+            cells = [
+                _of(own[name], bound) for name, bound in zip(("tells", "helps"), BOUNDS[side], strict=True)
+            ]
             lines.append((f"{SIDES[side]}, {half}", *cells))
-    return table(["calls", "the first sentence names the way", f"one of the first {FIRST} changes is right"], lines, "lr")
+    return table(
+        ["calls", "the first sentence names the way", f"one of the first {FIRST} changes is right"],
+        lines,
+        "lr",
+    )
 
 
 def _of(right: pl.Series, bound: float) -> str:
@@ -205,9 +229,14 @@ def _misses(own: pl.DataFrame) -> Iterator[str]:
     wrong = own.filter(~pl.col("tells"))
     if wrong.height:
         yield "Sentences that name another way:"
-        yield table(["seed", "way", "sentence"], ((str(s), w, t) for s, w, t in wrong.select("seed", "way", "sentence").iter_rows()))
+        yield table(
+            ["seed", "way", "sentence"],
+            ((str(s), w, t) for s, w, t in wrong.select("seed", "way", "sentence").iter_rows()),
+        )
     wrong = own.filter(~pl.col("helps"))
     if wrong.height:
         yield f"Calls without a right change among the first {FIRST}:"
-        lines = ((str(s), w, c or "none helps") for s, w, c in wrong.select("seed", "way", "changes").iter_rows())
+        lines = (
+            (str(s), w, c or "none helps") for s, w, c in wrong.select("seed", "way", "changes").iter_rows()
+        )
         yield table(["seed", "way", "first changes"], lines)

@@ -40,7 +40,7 @@ that is reckoned with where it is not known (RFC 8289, 4.3)."""
 LONG_MS = 400.0
 """A queue in which packets wait longer is long: no conversation should have this delay (ITU-T G.114)."""
 OWN = ("maximum", "source", "start", "pause")
-"""Limits that the sender has set itself. They are no trouble, so limits of the network are said before them."""
+"""Limits that the sender has set itself. They are no trouble, so other limits are said before them."""
 MOST_EXPLAINED = 12
 """Of a meeting with more flows, only these are explained unless flows are named."""
 BESIDE = 0.2
@@ -91,7 +91,7 @@ class FlowAccount:
 
     @property
     def _told(self) -> list[tuple[str, float]]:
-        """The two limits that held longest, and their shares; those that the sender has set itself come last."""
+        """The two limits that held longest, and their shares; those of ``OWN`` come last."""
         ranked = sorted(self.shares.items(), key=lambda pair: -pair[1])
         told = [pair for pair in ranked[:2] if pair[1] >= LEAST_SHARE] or ranked[:1]
         return sorted(told, key=lambda pair: pair[0] in OWN)
@@ -107,7 +107,7 @@ class FlowAccount:
     def _limit_in_words(self, name: str) -> str:
         at = self.bottleneck
         if name == "delay" and at is not None:
-            return f"the {self._kind(at.path)}queue of {self.paths.get(at.path, at.path)}{self._queue_in_words(at)}"
+            return f"{self._queue(at.path)}{self._queue_in_words(at)}"
         if name == "loss" and self.losses:
             cause, path, _ = self.losses[0]
             lost = f"{number(self.lost_percent)} %, " if self.lost_percent == self.lost_percent else ""
@@ -129,6 +129,9 @@ class FlowAccount:
             words = f"in a full, {kind}queue" if (kind := self._kind(path)) else words
             filled = self._filled_by(path)
         return f"{words} on {self.paths.get(path, path)}{filled}" if path else words
+
+    def _queue(self, path: str) -> str:
+        return f"the {self._kind(path)}queue of {self.paths.get(path, path)}"
 
     def _kind(self, path: str) -> str:
         """``long ``, or ``short `` if a queue overflows although packets wait for less than a round trip."""
@@ -177,8 +180,7 @@ class FlowAccount:
             case "sender":
                 limit = WORDS[where or "unknown"]
                 if where == "delay" and (at := self.bottleneck):
-                    queue = f"the {self._kind(at.path)}queue of {self.paths.get(at.path, at.path)}"
-                    limit = f"{queue}{self._filled_by(at.path)}"
+                    limit = f"{self._queue(at.path)}{self._filled_by(at.path)}"
                 return f"came from the sender, who sent no picture, limited by {limit}"
         return STALLS_IN_WORDS[cause]
 
