@@ -101,8 +101,10 @@ def show_remedies(found: Remedies) -> None:
             f"{row['metric']} of the call, {number(row['call'])}, {inside} what one simulated call has: "
             f"{number(row['low'])} to {number(row['high'])}"
         )
-    if not found.shows_the_goal:
-        print(f"the simulation does not show {found.goal} as the call has it, so nothing is ranked by it")
+    print(textwrap.fill(found.sentence, WIDTH_OF_TEXT, subsequent_indent="  "))
+    if found.refusal is not None:
+        if found.other_goals:
+            print(f"hint: something improves {' and '.join(found.other_goals)}: choose it with --for")
         return
     rows = found.table()
     metrics = list(dict.fromkeys([found.goal, *rows["metric"]]))
