@@ -721,6 +721,7 @@ def remedy(
     ] = "freeze_duration",
     begin: From = None,
     end: To = None,
+    flows: Flows = None,
     changes: Annotated[
         Path | None,
         typer.Option(metavar="FILE", help="TOML file with changes of your own: tables of fields, by name."),
@@ -742,7 +743,16 @@ def remedy(
     from rtclab.remedy import remedies
 
     found = remedies(
-        call, goal=goal, begin=begin, end=end, own=changes, repeats=repeats, jobs=jobs, trust=trust, out=out
+        call,
+        goal=goal,
+        begin=begin,
+        end=end,
+        flows=flows,
+        own=changes,
+        repeats=repeats,
+        jobs=jobs,
+        trust=trust,
+        out=out,
     )
     if as_json:
         about = {"goal": goal, "repeats": repeats, "window": found.window, "trust": found.trust.to_dicts()}

@@ -127,7 +127,7 @@ def _change_in_words(row: Mapping[str, Any]) -> str:
 
     if row["difference"] is None:
         return "–"
-    if row["verdict"] == "no difference":
+    if not row["difference"]:
         return "±0"
     low, high = (number(row[name], row["difference"]) for name in ("difference_low", "difference_high"))
     sign = "+" if row["difference"] > 0 else ""

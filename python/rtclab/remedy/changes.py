@@ -10,6 +10,7 @@ from typing import Any, Literal
 
 from rtclab.errors import BadInput, RtclabError
 from rtclab.scenario import Scenario
+from rtclab.scenario.load import Changes
 from rtclab.scenario.network import paths
 from rtclab.scenario.units import Bitrate, QueueLimit, Ratio
 from rtclab.scenario.wifi import FADINGS
@@ -284,29 +285,37 @@ def _with_repair(name: str) -> Edit:
     return apply
 
 
-def own_changes(scenario: Scenario, file: str | Path | None) -> Iterable[ChangedScenario]:
-    """The changes of a TOML file: tables of fields, by name.
+def own_changes(
+    scenario: Scenario, own: str | Path | Mapping[str, Changes] | None
+) -> Iterable[ChangedScenario]:
+    """Changes of a caller's own: fields and their values, by name; or the TOML file that has them.
 
     Raises:
         BadInput: the file cannot be read, is not TOML, or a change cannot be made.
     """
-    if file is None:
-        return
+    tables: Mapping[str, Any]
+    if own is None or isinstance(own, Mapping):
+        tables, origin = own or {}, "own"
+    else:
+        tables, origin = _read(own), str(own)
+    for name, fields in tables.items():
+        if not isinstance(fields, Mapping):
+            raise BadInput(
+                f"{origin}: {name}: expected a table of fields",
+                hint='for example ["a short queue"] and below it "link.up.queue" = "50 ms"',
+            )
+        try:
+            yield ChangedScenario(name, "own", Scenario.load(scenario, dict(fields)))
+        except RtclabError as error:
+            raise BadInput(f"{origin}: {name}: {error.message}", hint=error.hint) from None
+
+
+def _read(file: str | Path) -> dict[str, Any]:
     try:
-        tables = tomllib.loads(Path(file).read_text(encoding="utf-8"))
+        return tomllib.loads(Path(file).read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError) as error:
         raise BadInput(
             f"{file}: cannot be read: {getattr(error, 'strerror', None) or 'not a text file'}"
         ) from None
     except tomllib.TOMLDecodeError as error:
         raise BadInput(f"{file}: not TOML: {error}") from None
-    for name, fields in tables.items():
-        if not isinstance(fields, Mapping):
-            raise BadInput(
-                f"{file}: {name}: expected a table of fields",
-                hint='for example ["a short queue"] and below it "link.up.queue" = "50 ms"',
-            )
-        try:
-            yield ChangedScenario(name, "own", Scenario.load(scenario, dict(fields)))
-        except RtclabError as error:
-            raise BadInput(f"{file}: {name}: {error.message}", hint=error.hint) from None

@@ -19,7 +19,7 @@ import polars as pl
 from rtclab.errors import BadInput
 from rtclab.experiment import Experiment, Results, check_names, find_store, open_store
 from rtclab.experiment.comparison import null
-from rtclab.experiment.flows import scenario_flows
+from rtclab.experiment.flows import Flows, chosen_flows, scenario_flows
 from rtclab.experiment.window import Moment, open_window
 from rtclab.lab import RUNS, open_results, scenario_from
 from rtclab.metrics import METRICS, holm, prediction_interval, summarise
@@ -27,6 +27,7 @@ from rtclab.metrics.statistics import paired
 from rtclab.remedy.changes import ChangedScenario, changes_of, own_changes
 from rtclab.report import number
 from rtclab.scenario import Scenario
+from rtclab.scenario.load import Changes
 from rtclab.trace import OpenWindow
 
 REPEATS = 20
@@ -110,8 +111,8 @@ class Remedies:
         the unchanged and of the changed scenario; of several flows of media, their mean), ``difference`` with
         ``difference_low`` and ``difference_high`` (95 % interval of pairs with the same seed), ``p`` (of the
         t-test of these pairs), and ``verdict``: ``helps``, ``harms``, ``no difference`` or ``not known``.
-        Holm's method keeps the risk that any of the verdicts is chance at 5 %. If there is a :attr:`refusal`,
-        the order means nothing.
+        Holm's method keeps the risk that any of the verdicts about a metric is chance at 5 %. If there is a
+        :attr:`refusal`, the order means nothing.
         """
         return self.rows
 
@@ -146,7 +147,8 @@ def remedies(
     goal: str = GOAL,
     begin: Moment | None = None,
     end: Moment | None = None,
-    own: str | Path | None = None,
+    flows: Flows = None,
+    own: str | Path | Mapping[str, Changes] | None = None,
     repeats: int = REPEATS,
     jobs: int | None = None,
     trust: bool = False,
@@ -161,7 +163,9 @@ def remedies(
         begin: measure from this time on, in seconds or as text such as ``"10s"``; by default the whole call,
             or the time that results are about.
         end: measure up to this time.
-        own: TOML file with changes of one's own: tables of fields, by name.
+        flows: flows whose mean counts, such as ``"alice->bob"``, ``"*->bob"`` or a list; by default all flows
+            of media from one participant to another.
+        own: changes of one's own: fields and their values, by name; or a TOML file with such tables.
         repeats: number of simulated calls of each change. The table is about changes with an effect.
         jobs: number of calls to simulate in parallel, by default one per core.
         trust: as in :func:`rtclab.run`.
@@ -184,9 +188,10 @@ def remedies(
     about = _subject(call, Path(out), open_window(begin, end), trust=trust)
     about.scenario.check_trusted(live=False)
     changes = [*changes_of(about.scenario), *own_changes(about.scenario, own)]
-    _check_names_differ(changes, own)
+    _check_names_differ(changes)
     metrics = list(dict.fromkeys((goal, *SHOWN)))
-    values = _simulated(about, changes, metrics, repeats=repeats, jobs=jobs, trust=trust)
+    counted = _media_flows(about.scenario) if flows is None else chosen_flows(flows, _carried(about.scenario))
+    values = _simulated(about, changes, metrics, counted, repeats=repeats, jobs=jobs, trust=trust)
     base = values.pop(UNCHANGED, {})
     # Such as FEC where the browser's default has it: the same calls again.
     changes = [change for change in changes if values.get(change.name) != base]
@@ -194,7 +199,7 @@ def remedies(
     return Remedies(
         goal=goal,
         rows=pl.DataFrame(rows, schema=SCHEMA),
-        trust=_trust(about.real, metrics, base),
+        trust=_trust(about.real, metrics, counted, base),
         repeats=repeats,
         estimated=about.real is not None,
         unchanged=[*base.get(goal, {}).values()],
@@ -234,6 +239,7 @@ def _simulated(
     about: _Subject,
     changes: Sequence[ChangedScenario],
     metrics: Sequence[str],
+    flows: Sequence[str],
     *,
     repeats: int,
     jobs: int | None,
@@ -247,7 +253,7 @@ def _simulated(
             conditions, repeats=repeats, metrics=metrics, begin=begin_s, end=end_s, traces=False, trust=trust
         )
         ran = experiment.run(out=directory, jobs=jobs)
-        return _values(ran.metrics(metrics=metrics, flows=_media_flows(about.scenario)))
+        return _values(ran.metrics(metrics=metrics, flows=flows))
 
 
 def _ranked(
@@ -257,8 +263,10 @@ def _ranked(
     rows = [
         _row(change, metric, base, values.get(change.name, {})) for change in changes for metric in metrics
     ]
-    for row, significant in zip(rows, holm([row["p"] for row in rows]), strict=True):
-        row |= {"verdict": _verdict(row, significant), "p": null(row["p"])}
+    for metric in metrics:
+        of_metric = [row for row in rows if row["metric"] == metric]
+        for row, significant in zip(of_metric, holm([row["p"] for row in of_metric]), strict=True):
+            row |= {"verdict": _verdict(row, significant), "p": null(row["p"])}
     ranked = sorted(dict.fromkeys(change.name for change in changes), key=_by(rows, metrics[0]))
     order = {name: place for place, name in enumerate(ranked)}
     return sorted(rows, key=lambda row: order[row["change"]])
@@ -274,16 +282,20 @@ def _values(rows: pl.DataFrame) -> dict[str, Values]:
     return found
 
 
+def _carried(scenario: Scenario) -> list[str]:
+    """The flows that carry media."""
+    beside = {flow.name for flow in scenario.traffic_flows()}
+    return [name for name, carries in scenario_flows(scenario).items() if carries and name not in beside]
+
+
 def _media_flows(scenario: Scenario) -> list[str]:
     """The flows of media from one participant to another; of a call over an MCU, its legs."""
-    people = scenario.participants.keys()
-    beside = {flow.name for flow in scenario.traffic_flows()}
-    flows = [name for name, carries in scenario_flows(scenario).items() if carries and name not in beside]
+    people, flows = scenario.participants.keys(), _carried(scenario)
     between = [name for name in flows if {*name.partition("#")[0].split("->")} <= people]
     return between or flows
 
 
-def _check_names_differ(changes: Sequence[ChangedScenario], own: str | Path | None) -> None:
+def _check_names_differ(changes: Sequence[ChangedScenario]) -> None:
     """Refuses a change of the caller's with the name of another change.
 
     Raises:
@@ -292,7 +304,7 @@ def _check_names_differ(changes: Sequence[ChangedScenario], own: str | Path | No
     known = {UNCHANGED}
     for change in changes:
         if change.name in known:
-            raise BadInput(f"{own}: {change.name}: there is such a change already; expected another name")
+            raise BadInput(f"own: {change.name}: there is such a change already; expected another name")
         known.add(change.name)
 
 
@@ -340,7 +352,9 @@ def _by(rows: Sequence[Mapping[str, Any]], goal: str) -> Callable[[str], tuple[i
     return key
 
 
-def _trust(real: Results | None, metrics: Sequence[str], simulated: Values) -> pl.DataFrame:
+def _trust(
+    real: Results | None, metrics: Sequence[str], flows: Sequence[str], simulated: Values
+) -> pl.DataFrame:
     """For each metric of a real call, whether it lies in the interval of one simulated call."""
     schema = {
         "metric": pl.String(),
@@ -350,6 +364,8 @@ def _trust(real: Results | None, metrics: Sequence[str], simulated: Values) -> p
     rows = []
     if real is not None:
         called = real.without_feedback(real.metrics(metrics=metrics))
+        if {*flows} <= {*called["flow"]}:
+            called = called.filter(pl.col("flow").is_in(list(flows)))
         for metric in metrics:
             values = called.filter(pl.col("metric") == metric)["value"].drop_nulls().drop_nans()
             known = list(simulated.get(metric, {}).values())
