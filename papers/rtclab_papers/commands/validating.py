@@ -10,10 +10,11 @@ from typing import Any
 from rtclab.cli import print_json
 from rtclab.processes import cores, process_pool
 from rtclab_papers.commands import say
-from rtclab_papers.csv_files import beside
+from rtclab_papers.csv_files import beside, read_table
 from rtclab_papers.markdown import write_page
 from rtclab_papers.validate import again, from_calls, kinds, marks, meetings, recorded, sim_vs_live, tcp
 from rtclab_papers.validate import arena as arenas
+from rtclab_papers.validate import field_reports as reported
 from rtclab_papers.validate import l4s as low_latency
 from rtclab_papers.validate.conditions import GROUPS, CallCondition, draw
 from rtclab_papers.validate.l4s_page import write_l4s
@@ -152,6 +153,13 @@ def estimates(place: Place, which: str) -> Numbers:
     return {"rows": rows.to_dicts(), "tables": "\n\n".join(from_calls.tables(rows))}
 
 
+def field_reports(place: Place) -> Numbers:
+    """Reports of public threads as scenarios, with their reasons and remedies."""
+    reported.run(place.rows, say)
+    reported.write_field_reports(place.page, place.rows)
+    return {"rows": read_table(place.rows, reported.ROWS).to_dicts()}
+
+
 COMPARISONS: dict[str, tuple[Callable[..., Numbers], str]] = {
     "scenarios": (scenarios, "sim-vs-live"),
     "tcp": (kernel, "tcp-vs-kernel"),
@@ -167,5 +175,6 @@ COMPARISONS: dict[str, tuple[Callable[..., Numbers], str]] = {
     "l4s": (l4s, "l4s"),
     "arena": (arena, "arena"),
     "from-calls": (estimates, "from-a-call"),
+    "field-reports": (field_reports, "field-reports"),
 }
 """By the name of the command: what makes the comparison, and the name of its page."""
