@@ -298,6 +298,12 @@ def why(
     _compare("why", page, out, keep_live=keep_live, as_json=as_json, **options)
 
 
+@validate_app.command("field-reports", epilog="Example: rtclab validate field-reports")
+def field_reports(page: Page = None, as_json: AsJson = False) -> None:
+    """Simulate what people reported in public threads: the reasons, and what would help."""
+    _compare("field-reports", page, RUNS, as_json=as_json)
+
+
 def _add(name: str, words: str) -> None:
     """Adds the command of a comparison without options of its own."""
 

@@ -11,7 +11,7 @@ from rtclab.cli import print_json
 from rtclab.processes import cores, process_pool
 from rtclab_papers.campaigns import LIVE, SIM
 from rtclab_papers.commands import say
-from rtclab_papers.csv_files import beside
+from rtclab_papers.csv_files import beside, read_table
 from rtclab_papers.markdown import write_page
 from rtclab_papers.validate import (
     again,
@@ -25,6 +25,7 @@ from rtclab_papers.validate import (
     tcp,
 )
 from rtclab_papers.validate import arena as arenas
+from rtclab_papers.validate import field_reports as reported
 from rtclab_papers.validate import l4s as low_latency
 from rtclab_papers.validate import why as reasons
 from rtclab_papers.validate.conditions import GROUPS, CallCondition, draw
@@ -176,6 +177,13 @@ def explaining(place: Place, seeds: Sequence[int] | None, half: str, *, live: bo
     return {"calls": found.to_dicts()}
 
 
+def field_reports(place: Place) -> Numbers:
+    """Reports of public threads as scenarios, with their reasons and remedies."""
+    reported.run(place.rows, say)
+    reported.write_field_reports(place.page, place.rows)
+    return {"rows": read_table(place.rows, reported.ROWS).to_dicts()}
+
+
 COMPARISONS: dict[str, tuple[Callable[..., Numbers], str]] = {
     "scenarios": (scenarios, "sim-vs-live"),
     "tcp": (kernel, "tcp-vs-kernel"),
@@ -192,5 +200,6 @@ COMPARISONS: dict[str, tuple[Callable[..., Numbers], str]] = {
     "arena": (arena, "arena"),
     "from-calls": (estimates, "from-a-call"),
     "why": (explaining, "why-test"),
+    "field-reports": (field_reports, "field-reports"),
 }
 """By the name of the command: what makes the comparison, and the name of its page."""
