@@ -237,7 +237,7 @@ WAYS: list[tuple[str, str, dict[str, Any]]] = [
     ),
     (
         "long queue",
-        r"the queue of alice\.up \(in which packets waited up to \d{4} ms\)",
+        r"the long queue of alice\.up \(in which packets waited up to \d{4} ms\)",
         {f"{UP}capacity": {"steps": [["0 s", "2 Mbit/s"], ["10 s", "300 kbit/s"]]}, f"{UP}queue": "3 s"},
     ),
     ("TCP", r"the queue of alice\.up \(which upload fills: \d\d % of its bytes", {}),

@@ -127,7 +127,7 @@ MAY_IMPORT: dict[str, set[str]] = {
         "replays",
         "_native",
     },
-    "remedy": {"errors", "scenario", "experiment", "metrics", "lab"},
+    "remedy": {"errors", "scenario", "trace", "experiment", "metrics", "report", "lab"},
     "cli": {
         "errors",
         "terminal",
@@ -173,7 +173,8 @@ EXCEPTIONS = {
     ("__init__", "scenario"),
     ("__init__", "experiment"),
     ("__init__", "trace"),
-    # Methods of results and of traces that draw, measure and import, which import what does it when called.
+    # Methods of results and traces that draw, measure, try and import, which import what does it when called.
+    ("experiment", "remedy"),
     ("experiment", "report"),
     ("trace", "experiment"),
     ("trace", "importers"),

@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import json
 import re
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import polars as pl
 import pytest
+from stats_dumps import dump, pair, video_sent
 
 import rtclab
 from rtclab.cli import main
 from rtclab.errors import BadInput
-from rtclab.remedy import changes_of
+from rtclab.remedy import Remedies, changes_of
+from rtclab.remedy.trying import SCHEMA
 from rtclab.scenario import Scenario
 
 LOSSY = {"duration": "10 s", "link.up.loss": "8 %", "link.up.capacity": "3 Mbit/s"}
@@ -37,6 +40,48 @@ def test_only_changes_that_change_something_are_tried() -> None:
     assert {"no cross traffic", "packets of sound of 60 ms", "no video"} <= names({}, "access/bufferbloat")
     assert "no video" not in plain  # nobody would send anything
     assert "control goog-cc" in names({"control": "nada"})
+    assert {"L4S at every queue", "queues of 50 ms", "half the maximum bitrate"} <= plain
+    assert not {"no fading", "no outage", "relay over UDP", "servers that estimate"} & plain
+    assert "queues of 500 ms" in plain  # the queue of first-call is 300 ms
+    assert "queues of 500 ms" not in names({"link.up.queue": "1 s", "link.down.queue": "1 s"})
+    assert "queues of 500 ms" not in names({"link.up.queue": "100 kB", "link.down.queue": "1 s"})  # 0.8 s
+    assert "no fading" in names({}, "examples/wifi")
+    assert "relay over UDP" in names({}, "examples/nat-relay-over-tcp")
+    assert "relay over UDP" not in names({}, "examples/relay")
+    assert "servers that estimate" in names({}, "examples/sfu")
+
+
+def one_change(name: str, changes: dict[str, Any], scenario: str = "first-call") -> Scenario:
+    found = {change.name: change.scenario for change in changes_of(Scenario.load(scenario, changes))}
+    return found[name]
+
+
+def test_losses_and_outages_are_told_apart() -> None:
+    steps = [["0 s", "2 %"], ["5 s", "100 %"], ["6 s", "3 %"]]
+    changes = {"link.up.loss": {"steps": steps}}
+    kept = one_change("no loss", changes).link_of("alice").up.loss
+    assert [round(share.value, 2) for _, share in kept.steps] == [0, 1, 0]  # type: ignore[union-attr]
+    kept = one_change("no outage", changes).link_of("alice").up.loss
+    assert [round(share.value, 2) for _, share in kept.steps] == [0.02, 0.02, 0.03]  # type: ignore[union-attr]
+    rates = [["0 s", "0 bit/s"], ["2 s", "2 Mbit/s"], ["5 s", "0 bit/s"], ["6 s", "1 Mbit/s"]]
+    kept = one_change("no outage", {"link.up.capacity": {"steps": rates}}).link_of("alice").up.capacity
+    assert [rate.bps for _, rate in kept.steps] == [2e6, 2e6, 2e6, 1e6]  # type: ignore[union-attr]
+
+
+def test_l4s_is_a_queue_and_a_control_that_answers_it() -> None:
+    changed = one_change("L4S at every queue", {})
+    assert changed.link_of("alice").up.queue.aqm == "dualpi2"  # type: ignore[union-attr]
+    assert changed.congestion_control_of("alice").name == "scream"
+
+
+def test_servers_are_changed_too() -> None:
+    changed = one_change(
+        "processors without a limit", {"servers.mcu.host.encoder_capacity": "9 Mpixel/s"}, MCU
+    )
+    assert changed.servers["mcu"].host is None
+
+
+MCU = "examples/mixing-mcu"
 
 
 def test_a_change_is_all_that_a_changed_scenario_differs_in() -> None:
@@ -84,7 +129,7 @@ def test_changes_of_ones_own_are_tried(tmp_path: Path) -> None:
     with pytest.raises(BadInput, match=r"own\.toml: wrong: .*capacitee"):
         rtclab.remedies(scenario, own=own, repeats=2)
     own.write_text('["no repair"]\n"link.up.capacity" = "9 Mbit/s"\n')
-    with pytest.raises(BadInput, match=r"own\.toml: no repair: there is such a change already"):
+    with pytest.raises(BadInput, match="own: no repair: there is such a change already"):
         rtclab.remedies(scenario, own=own, repeats=2)
     own.write_text("wrong = 3")
     with pytest.raises(BadInput, match=r"own\.toml: wrong: expected a table of fields"):
@@ -101,15 +146,96 @@ def test_a_real_call_is_compared_with_its_simulation_first(tmp_path: Path) -> No
     found = rtclab.remedies(imported, goal="receiving_rate", repeats=4, out=tmp_path)
     known = found.trust.filter(metric="receiving_rate").to_dicts()[0]
     assert known["inside"] == (known["low"] <= known["call"] <= known["high"]) == found.shows_the_goal
+    outside = found.trust.with_columns(inside=False)
+    refused = replace(found, trust=outside)
+    assert refused.refusal == (
+        "the simulation does not show receiving_rate as the call has it, so nothing is ranked by it"
+    )
+    assert refused.sentence.startswith("The simulation does not show receiving_rate")
+    assert refused.other_goals == []
+    # A capture does not know freezes, so it is not known whether the simulation shows them.
+    assert "the call has no value" in str(replace(found, goal="freeze_duration").refusal)
+
+
+def test_nothing_is_ranked_where_nothing_can_improve() -> None:
+    found = rtclab.remedies(Scenario.load("first-call", {"duration": "10 s"}), repeats=3)
+    assert found.refusal == "no freezes to remove: freeze_duration is 0 in every unchanged call"
+    assert "freeze_duration" not in found.other_goals
+    blocked = {f"participants.{name}.nat": "udp-blocked" for name in ("alice", "bob", "carol")}
+    never = Scenario.load("examples/nat-mesh", {"duration": "20 s", **blocked})
+    assert "no simulated call has a value" in str(rtclab.remedies(never, repeats=2).refusal)
+
+
+def row(change: str, kind: str, verdict: str, new: float) -> dict[str, Any]:
+    about = {"change": change, "kind": kind, "metric": "freeze_duration", "unit": "s", "verdict": verdict}
+    return about | {"base": 12.0, "new": new, "difference": new - 12.0}
+
+
+def test_the_answer_names_the_best_change_and_the_best_that_can_be_applied() -> None:
+    def answer(*rows: dict[str, Any]) -> str:
+        table = pl.DataFrame(rows, schema=SCHEMA)
+        return Remedies("freeze_duration", table, pl.DataFrame(), 20, False, [12.0], None).sentence
+
+    cause, remedy = row("no loss", "cause", "helps", 0.5), row("control x", "remedy", "helps", 3.0)
+    assert answer(cause, remedy) == (
+        "Most would help: no loss (cause): freeze_duration 12 → 0.5 s; "
+        "of what you can apply: control x (remedy): freeze_duration 12 → 3.0 s."
+    )
+    assert answer(remedy, cause) == "Most would help: control x (remedy): freeze_duration 12 → 3.0 s."
+    assert answer(cause, row("control x", "remedy", "no difference", 11.0)).endswith(
+        "of what you can apply: nothing that was tried."
+    )
+    assert answer(row("control x", "remedy", "harms", 14.0)) == "No change helps: freeze_duration is 12 s."
+
+
+def test_a_part_of_the_time_and_some_flows_can_be_chosen(tmp_path: Path) -> None:
+    scenario = Scenario.load(
+        "first-call", {"duration": "20 s", "link.up.loss": {"steps": [["0 s", "0 %"], ["10 s", "30 %"]]}}
+    )
+    early = rtclab.remedies(scenario, end="8 s", repeats=2)
+    late = rtclab.remedies(scenario, begin="10 s", repeats=2)
+    assert (early.window, late.window) == ((0.0, 8.0), (10.0, None))
+    assert sum(early.unchanged) < sum(late.unchanged)
+    run = rtclab.run(scenario, repeats=1, out=tmp_path)
+    assert run.between("10 s").remedies(repeats=2).unchanged == late.unchanged
+    one_way = {"participants.bob.link.up.loss": "30 %", "duration": "10 s"}
+    of_bob = rtclab.remedies(Scenario.load("first-call", one_way), flows="bob->alice", repeats=2)
+    of_alice = rtclab.remedies(Scenario.load("first-call", one_way), flows="alice->bob", repeats=2)
+    assert min(of_bob.unchanged) > max(of_alice.unchanged)
+
+
+def test_the_control_of_a_run_may_be_gone(tmp_path: Path) -> None:
+    control = tmp_path / "gone.py"
+    control.write_text("class Control:\n    def on_feedback(self, feedback):\n        return 500_000\n")
+    scenario = tmp_path / "call.toml"
+    scenario.write_text(
+        'extends = "first-call"\nduration = "5 s"\ncongestion_control.name = "gone.py:Control"\n'
+    )
+    run = rtclab.run(scenario, repeats=1, out=tmp_path, trust=True)
+    control.unlink()
+    with pytest.raises(BadInput, match=r"cannot read .*gone\.py"):
+        run.remedies(repeats=2, trust=True)
+
+
+def test_a_dump_has_an_answer_or_a_reason(tmp_path: Path) -> None:
+    file = tmp_path / "webrtc_internals_dump.txt"
+    file.write_text(json.dumps(dump(video_sent(), pair("CP", 0.1))))
+    imported = rtclab.import_files(file, out=tmp_path)
+    try:
+        found = imported.remedies(repeats=2)
+    except BadInput as error:
+        assert str(error)
+    else:
+        assert found.refusal is not None
 
 
 def test_the_command_ranks_changes_of_a_run(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     made = rtclab.run("first-call", set=LOSSY, repeats=1, out=tmp_path)
 
-    def printed_by(*options: str) -> str:
+    def printed_by(*options: str, status: int = 0) -> str:
         with pytest.raises(SystemExit) as ended:
             main(["remedy", str(made.path), "--repeats", "2", *options])
-        assert ended.value.code == 0
+        assert ended.value.code == status
         return capsys.readouterr().out
 
     printed = printed_by("--for", "receiving_rate")

@@ -274,6 +274,36 @@ def from_calls(
     _compare("from-calls", page, RUNS, as_json=as_json, which=which)
 
 
+@validate_app.command(epilog="Example: rtclab validate why --half open")
+def why(
+    seeds: Annotated[
+        list[int] | None,
+        typer.Argument(min=1, max=60, metavar="SEED …", help="Seeds of calls, instead of --half."),
+    ] = None,
+    half: Annotated[
+        Literal["open", "held-out"],
+        typer.Option(help="The seeds that reasons may be improved on, or those that are held out."),
+    ] = "open",
+    live: Annotated[
+        bool,
+        typer.Option("--live", help="Run live calls: of the held-out seeds two of each way."),
+    ] = False,
+    page: Page = None,
+    out: Out = RUNS,
+    keep_live: KeepLive = False,
+    as_json: AsJson = False,
+) -> None:
+    """Make calls bad in one known way, and say whether reasons and remedies find it."""
+    options = {"seeds": seeds, "half": half.replace("-", " "), "live": live}
+    _compare("why", page, out, keep_live=keep_live, as_json=as_json, **options)
+
+
+@validate_app.command("field-reports", epilog="Example: rtclab validate field-reports")
+def field_reports(page: Page = None, as_json: AsJson = False) -> None:
+    """Simulate what people reported in public threads: the reasons, and what would help."""
+    _compare("field-reports", page, RUNS, as_json=as_json)
+
+
 def _add(name: str, words: str) -> None:
     """Adds the command of a comparison without options of its own."""
 

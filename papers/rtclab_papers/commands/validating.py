@@ -9,12 +9,25 @@ from typing import Any
 
 from rtclab.cli import print_json
 from rtclab.processes import cores, process_pool
+from rtclab_papers.campaigns import LIVE, SIM
 from rtclab_papers.commands import say
-from rtclab_papers.csv_files import beside
+from rtclab_papers.csv_files import beside, read_table
 from rtclab_papers.markdown import write_page
-from rtclab_papers.validate import again, from_calls, kinds, marks, meetings, recorded, sim_vs_live, tcp
+from rtclab_papers.validate import (
+    again,
+    bad_calls,
+    from_calls,
+    kinds,
+    marks,
+    meetings,
+    recorded,
+    sim_vs_live,
+    tcp,
+)
 from rtclab_papers.validate import arena as arenas
+from rtclab_papers.validate import field_reports as reported
 from rtclab_papers.validate import l4s as low_latency
+from rtclab_papers.validate import why as reasons
 from rtclab_papers.validate.conditions import GROUPS, CallCondition, draw
 from rtclab_papers.validate.l4s_page import write_l4s
 from rtclab_papers.validate.marks_page import write_marks
@@ -152,6 +165,25 @@ def estimates(place: Place, which: str) -> Numbers:
     return {"rows": rows.to_dicts(), "tables": "\n\n".join(from_calls.tables(rows))}
 
 
+def explaining(place: Place, seeds: Sequence[int] | None, half: str, *, live: bool) -> Numbers:
+    """Calls that are bad in one known way, and whether their reasons and remedies find it."""
+    chosen = seeds or (bad_calls.live_seeds() if live else bad_calls.seeds_of(half))
+    side = LIVE if live else SIM
+    reasons.run(
+        chosen, place.rows, place.out / "why" / side, side, run_missing=not live or place.run_live, say=say
+    )
+    found = reasons.read(place.rows)
+    reasons.write_why_test(place.page, found)
+    return {"calls": found.to_dicts()}
+
+
+def field_reports(place: Place) -> Numbers:
+    """Reports of public threads as scenarios, with their reasons and remedies."""
+    reported.run(place.rows, say)
+    reported.write_field_reports(place.page, place.rows)
+    return {"rows": read_table(place.rows, reported.ROWS).to_dicts()}
+
+
 COMPARISONS: dict[str, tuple[Callable[..., Numbers], str]] = {
     "scenarios": (scenarios, "sim-vs-live"),
     "tcp": (kernel, "tcp-vs-kernel"),
@@ -167,5 +199,7 @@ COMPARISONS: dict[str, tuple[Callable[..., Numbers], str]] = {
     "l4s": (l4s, "l4s"),
     "arena": (arena, "arena"),
     "from-calls": (estimates, "from-a-call"),
+    "why": (explaining, "why-test"),
+    "field-reports": (field_reports, "field-reports"),
 }
 """By the name of the command: what makes the comparison, and the name of its page."""

@@ -719,6 +719,9 @@ def remedy(
             "--for", metavar="METRIC", help="Metric that ranks the changes.", autocompletion=complete_metric
         ),
     ] = "freeze_duration",
+    begin: From = None,
+    end: To = None,
+    flows: Flows = None,
     changes: Annotated[
         Path | None,
         typer.Option(metavar="FILE", help="TOML file with changes of your own: tables of fields, by name."),
@@ -732,17 +735,33 @@ def remedy(
 ) -> None:
     """Simulate a call with one thing changed at a time, and rank the changes by what they do.
 
-    Of a live call or an import, the scenario is estimated first, as by `rtclab scenario from`.
+    Of a live call or an import, the scenario is estimated first, as by `rtclab scenario from`. The exit
+    status is 1 if the changes cannot be ranked, because the simulation does not show what the call has, or
+    because there is nothing to improve.
     """
     from rtclab.cli import tables
     from rtclab.remedy import remedies
 
-    found = remedies(call, goal=goal, own=changes, repeats=repeats, jobs=jobs, trust=trust, out=out)
-    trusted = {"goal": goal, "repeats": repeats, "trust": found.trust.to_dicts()}
+    found = remedies(
+        call,
+        goal=goal,
+        begin=begin,
+        end=end,
+        flows=flows,
+        own=changes,
+        repeats=repeats,
+        jobs=jobs,
+        trust=trust,
+        out=out,
+    )
     if as_json:
-        tables.print_json(trusted | {"changes": found.table().to_dicts()})
+        about = {"goal": goal, "repeats": repeats, "window": found.window, "trust": found.trust.to_dicts()}
+        answer = {"sentence": found.sentence, "refusal": found.refusal, "other_goals": found.other_goals}
+        tables.print_json(about | answer | {"changes": found.table().to_dicts()})
     elif not tables.print_rows(found.table(), as_csv=as_csv):
         tables.show_remedies(found)
+    if found.refusal is not None:
+        raise typer.Exit(1)
 
 
 @app.command(epilog="Example: rtclab export latest values.parquet --metric rtt")

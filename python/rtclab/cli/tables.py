@@ -102,8 +102,10 @@ def show_remedies(found: Remedies) -> None:
             f"{row['metric']} of the call, {number(row['call'])}, {inside} what one simulated call has: "
             f"{number(row['low'])} to {number(row['high'])}"
         )
-    if not found.shows_the_goal:
-        print(f"the simulation does not show {found.goal} as the call has it, so nothing is ranked by it")
+    print(textwrap.fill(found.sentence, WIDTH_OF_TEXT, subsequent_indent="  "))
+    if found.refusal is not None:
+        if found.other_goals:
+            print(f"hint: something improves {' and '.join(found.other_goals)}: choose it with --for")
         return
     rows = found.table()
     metrics = list(dict.fromkeys([found.goal, *rows["metric"]]))
@@ -126,7 +128,7 @@ def _change_in_words(row: Mapping[str, Any]) -> str:
 
     if row["difference"] is None:
         return "–"
-    if row["verdict"] == "no difference":
+    if not row["difference"]:
         return "±0"
     low, high = (number(row[name], row["difference"]) for name in ("difference_low", "difference_high"))
     sign = "+" if row["difference"] > 0 else ""

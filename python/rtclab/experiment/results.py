@@ -60,6 +60,7 @@ from rtclab.trace import (
 )
 
 if TYPE_CHECKING:
+    from rtclab.remedy import Remedies
     from rtclab.report.plot import Plot
     from rtclab.report.why import Why
 
@@ -753,6 +754,24 @@ class Results:
         from rtclab.report.why import why
 
         return why(self.run, flows)
+
+    def remedies(self, **options: Any) -> Remedies:
+        """What would help the call of one run, tried: its scenario is simulated with one thing changed.
+
+        Args:
+            options: the arguments of :func:`rtclab.remedies` beside the call, such as ``goal``.
+
+        Raises:
+            BadInput: there are several conditions, or as :func:`rtclab.remedies`.
+
+        Example:
+            >>> run = rtclab.run("first-call", duration="10 s", repeats=1)
+            >>> run.remedies(goal="receiving_rate", repeats=2).table()["kind"].unique().sort().to_list()
+            ['cause', 'remedy']
+        """
+        from rtclab.remedy import remedies
+
+        return remedies(self, **options)
 
     def plot(
         self,

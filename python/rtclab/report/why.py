@@ -41,10 +41,15 @@ MUCH_FROZEN = 0.03
 """If more of the time is frozen, 2 s in a minute, the freezes are said first."""
 AUDIBLE_PERCENT = 1.0
 """If more of the sound is made up, 0.6 s in a minute, it is said. ITU-T G.113 has no table for Opus."""
-SHORT_MS = 40.0
+SHORT_MS = 100.0
 """A queue that overflows although packets wait less, or less than a round trip on empty paths, is short.
 
-A round trip is the length that keeps one TCP flow busy (Villamizar and Song, CCR 1994)."""
+A round trip is the length that keeps one TCP flow busy (Villamizar and Song, CCR 1994), and 100 ms is the one
+that is reckoned with where it is not known (RFC 8289, 4.3)."""
+LONG_MS = 400.0
+"""A queue in which packets wait longer is long: no conversation should have this delay (ITU-T G.114)."""
+OWN = ("maximum", "source", "start", "pause")
+"""Limits that the sender has set itself. They are no trouble, so other limits are said before them."""
 MOST_EXPLAINED = 12
 """Of a meeting with more flows, only these are explained unless flows are named."""
 BESIDE = 0.2
@@ -93,7 +98,7 @@ class FlowAccount:
     def parts(self) -> list[list[tuple[str, str]]]:
         """The parts of each sentence, without subject and full stop: a key of ``ABOUT``, and the text."""
         first = [("limit", self._limit()), ("freezes", self._freezes())]
-        if self.stalls and self.frozen_share >= MUCH_FROZEN:
+        if self.stalls and (self.frozen_share >= MUCH_FROZEN or self._told[0][0] in OWN):
             first.reverse()
         said = [first, [("waits", self._lateness())], [("sound", self._sound())]]
         return [told for parts in said if (told := [part for part in parts if part[1]])]
@@ -103,11 +108,17 @@ class FlowAccount:
         """The part of the flow's time, 0 to 1, in which its video was frozen."""
         return sum(one.length_s for one in self.stalls) / self.active_s if self.active_s else 0.0
 
-    def _limit(self) -> str:
+    @property
+    def _told(self) -> list[tuple[str, float]]:
+        """The two limits that held longest, and their shares; those of ``OWN`` come last."""
         ranked = sorted(self.shares.items(), key=lambda pair: -pair[1])
-        if ranked[0][0] == "unknown":
-            return "what limited its rate is not known: the trace has no values of its congestion control"
         told = [pair for pair in ranked[:2] if pair[1] >= LEAST_SHARE] or ranked[:1]
+        return sorted(told, key=lambda pair: pair[0] in (*OWN, "unknown"))
+
+    def _limit(self) -> str:
+        told = self._told
+        if told[0][0] == "unknown":
+            return "what limited its rate is not known: the trace has no values of its congestion control"
         parts = [f"{self.limit_in_words(name)} for {100 * share:.0f} % of the time" for name, share in told]
         guess = ", as its packets suggest" if self.grade == "inferred" else ""
         return f"limited by {' and by '.join(parts)}{guess}"
@@ -116,8 +127,7 @@ class FlowAccount:
         """A limit as words that follow `limited by`, with its place: ``the queue of alice.up``."""
         at = self.bottleneck
         if name == "delay" and at is not None:
-            short = "short " * self._is_short(at.path)
-            return f"the {short}queue of {self.paths.get(at.path, at.path)}{self._queue_in_words(at)}"
+            return f"{self._queue(at.path)}{self._queue_in_words(at)}"
         if name == "loss" and self.losses:
             cause, path, _ = self.losses[0]
             lost = f"{number(self.lost_percent)} %, " if self.lost_percent == self.lost_percent else ""
@@ -134,16 +144,29 @@ class FlowAccount:
         return f" ({'; '.join(parts)})" if parts else ""
 
     def _loss_in_words(self, cause: str, path: str) -> str:
-        if cause == "queue" and self._is_short(path):
-            return f"in a full, short queue on {self.paths.get(path, path)}"
-        return loss_in_words(cause, self.paths.get(path, path))
+        if cause != "queue" or not path:
+            return loss_in_words(cause, self.paths.get(path, path))
+        full = f"full, {kind}" if (kind := self._kind(path)) else "full "
+        return f"in a {full}queue on {self.paths.get(path, path)}{self._filled_by(path)}"
 
-    def _is_short(self, path: str) -> bool:
-        """Whether the queue of a path overflows although packets wait for less than a round trip."""
+    def _queue(self, path: str) -> str:
+        return f"the {self._kind(path)}queue of {self.paths.get(path, path)}"
+
+    def _kind(self, path: str) -> str:
+        """``long ``, or ``short `` if a queue overflows although packets wait for less than a round trip."""
         at = self.bottleneck
+        if at is None or at.path != path:
+            return ""
+        if at.waited_ms > LONG_MS:
+            return "long "
         overflows = any(cause == "queue" and lost_on == path for cause, lost_on, _ in self.losses)
         round_trip_ms = max(SHORT_MS, 2 * self.waits_ms.get("wires", 0.0))
-        return overflows and at is not None and at.path == path and at.waited_ms < round_trip_ms
+        return "short " * (overflows and at.waited_ms < round_trip_ms)
+
+    def _filled_by(self, path: str) -> str:
+        """Which cross traffic fills the queue of a path, if some does."""
+        at = self.bottleneck
+        return f", which {at.beside} fills" if at and at.path == path and at.share_beside >= BESIDE else ""
 
     def _freezes(self) -> str:
         if not self.stalls:
@@ -175,6 +198,8 @@ class FlowAccount:
         if cause == "loss":
             kind, _, path = where.partition(" ")
             return f"waited for packets lost {self._loss_in_words(kind, path)}"
+        if cause == "sender" and where == "delay" and (at := self.bottleneck) is not None:
+            return f"{SKIPPED} {self._queue(at.path)}{self._filled_by(at.path)}"
         return cause_in_words(cause, where if cause == "sender" else self.paths.get(where, where))
 
     def _sound(self) -> str:
@@ -241,6 +266,7 @@ STALLS_IN_WORDS = {
     "receiver": "came from the receiver, to which all packets had come",
     "unknown": "have no known cause",
 }
+SKIPPED = "came from the sender, who sent no picture, limited by"
 REPAIRS_IN_WORDS = {
     "slow": "which were replaced after {ms:.0f} ms",
     "lost": "whose retransmissions were lost too",
@@ -293,7 +319,7 @@ def cause_in_words(cause: str, where: str) -> str:
         case "outage":
             return f"came from an outage of {where}" if where else "came from an outage"
         case "sender":
-            return f"came from the sender, who sent no picture, limited by {WORDS[where or 'unknown']}"
+            return f"{SKIPPED} {WORDS[where or 'unknown']}"
         case "queue" if where:
             return f"waited for packets in the queue of {where}"
     return STALLS_IN_WORDS[cause]
