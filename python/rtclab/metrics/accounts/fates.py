@@ -16,7 +16,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from rtclab.metrics.accounts.losses import lost_packets, still_on_its_way_ns, tells_losses
+from rtclab.metrics.accounts.losses import IMPORTED, lost_packets, still_on_its_way_ns, tells_losses
 from rtclab.metrics.accounts.packets import packets_in_order
 from rtclab.metrics.media import FREEZE_MARGIN_S, frozen_spans
 from rtclab.metrics.packets import NEVER, PacketColumns, sent_in_order
@@ -188,13 +188,14 @@ def repair_in_vain(trace: Trace, flow: str) -> float:
 
     They were lost themselves; or the packets that they repeat or protect had come, had been replaced already,
     or belong to pictures that were never shown. FEC that waits for a loss and padding that repeats packets
-    are among them. There is no value without repair.
+    are among them. There is no value without repair, nor in imports, which do not know all packets.
     """
     found = fates_of(trace, flow)
     inside = _inside(trace, flow, found.sent.sent_ns[found.repair])
     size_bytes = found.sent.size_bytes[found.repair[inside]]
     in_vain = size_bytes[np.isin(found.use[inside], ("in_vain", "lost"))].sum()
-    return float(100 * in_vain / size_bytes.sum()) if size_bytes.size else nan
+    is_known = size_bytes.size and trace.manifest.backend not in IMPORTED
+    return float(100 * in_vain / size_bytes.sum()) if is_known else nan
 
 
 def fates_of(trace: Trace, flow: str) -> Fates:
