@@ -132,6 +132,10 @@ def test_changes_of_ones_own_are_tried(tmp_path: Path) -> None:
         rtclab.remedies(scenario, own=own, repeats=2)
     with pytest.raises(BadInput, match=r"nowhere\.toml: cannot be read"):
         rtclab.remedies(scenario, own=tmp_path / "nowhere.toml", repeats=2)
+    with pytest.raises(BadInput, match="own: wrong: expected a table of fields"):
+        rtclab.remedies(scenario, own={"wrong": 3}, repeats=2)  # type: ignore[dict-item]
+    with pytest.raises(BadInput, match="neither a run nor a scenario"):
+        rtclab.remedies(own.rename(tmp_path / "call.pcap"), repeats=2)
     with pytest.raises(BadInput, match="no value of `sending_rate` is better than another"):
         rtclab.remedies(scenario, goal="sending_rate", repeats=2)
 
@@ -182,6 +186,8 @@ def test_the_answer_names_the_best_change_and_the_best_that_can_be_applied() -> 
     assert answer(cause, row("control x", "remedy", "no difference", 11.0)).endswith(
         "of what you can apply: nothing that was tried."
     )
+    little = row("control x", "remedy", "helps", 11.9)
+    assert answer(cause, little).endswith("of what you can apply: nothing that was tried.")
     assert answer(row("control x", "remedy", "harms", 14.0)) == "No change helps: freeze_duration is 12 s."
 
 

@@ -274,10 +274,16 @@ def from_calls(
     _compare("from-calls", page, RUNS, as_json=as_json, which=which)
 
 
-@validate_app.command("field-reports", epilog="Example: rtclab validate field-reports")
-def field_reports(page: Page = None, as_json: AsJson = False) -> None:
+@validate_app.command("field-reports", epilog="Example: rtclab validate field-reports robot")
+def field_reports(
+    names: Annotated[
+        list[str] | None, typer.Argument(metavar="[REPORT …]", help="Only these reports; by default all.")
+    ] = None,
+    page: Page = None,
+    as_json: AsJson = False,
+) -> None:
     """Simulate what people reported in public threads: the reasons, and what would help."""
-    _compare("field-reports", page, RUNS, as_json=as_json)
+    _compare("field-reports", page, RUNS, as_json=as_json, names=names or [])
 
 
 def _add(name: str, words: str) -> None:

@@ -153,9 +153,9 @@ def estimates(place: Place, which: str) -> Numbers:
     return {"rows": rows.to_dicts(), "tables": "\n\n".join(from_calls.tables(rows))}
 
 
-def field_reports(place: Place) -> Numbers:
+def field_reports(place: Place, names: Sequence[str]) -> Numbers:
     """Reports of public threads as scenarios, with their reasons and remedies."""
-    reported.run(place.rows, say)
+    reported.run(place.rows, names, say)
     reported.write_field_reports(place.page, place.rows)
     return {"rows": read_table(place.rows, reported.ROWS).to_dicts()}
 
