@@ -298,10 +298,16 @@ def why(
     _compare("why", page, out, keep_live=keep_live, as_json=as_json, **options)
 
 
-@validate_app.command("field-reports", epilog="Example: rtclab validate field-reports")
-def field_reports(page: Page = None, as_json: AsJson = False) -> None:
+@validate_app.command("field-reports", epilog="Example: rtclab validate field-reports robot")
+def field_reports(
+    names: Annotated[
+        list[str] | None, typer.Argument(metavar="[REPORT …]", help="Only these reports; by default all.")
+    ] = None,
+    page: Page = None,
+    as_json: AsJson = False,
+) -> None:
     """Simulate what people reported in public threads: the reasons, and what would help."""
-    _compare("field-reports", page, RUNS, as_json=as_json)
+    _compare("field-reports", page, RUNS, as_json=as_json, names=names or [])
 
 
 def _add(name: str, words: str) -> None:

@@ -177,9 +177,9 @@ def explaining(place: Place, seeds: Sequence[int] | None, half: str, *, live: bo
     return {"calls": found.to_dicts()}
 
 
-def field_reports(place: Place) -> Numbers:
+def field_reports(place: Place, names: Sequence[str]) -> Numbers:
     """Reports of public threads as scenarios, with their reasons and remedies."""
-    reported.run(place.rows, say)
+    reported.run(place.rows, names, say)
     reported.write_field_reports(place.page, place.rows)
     return {"rows": read_table(place.rows, reported.ROWS).to_dicts()}
 

@@ -15,6 +15,7 @@ from typing import Any
 import polars as pl
 
 import rtclab
+from rtclab.errors import BadInput
 from rtclab_papers import scenarios
 from rtclab_papers.csv_files import beside, read_table, schema_of, write_table
 from rtclab_papers.markdown import digits, table, with_ends, with_unit, write_page
@@ -71,25 +72,44 @@ def reports() -> list[Report]:
     return [Report(**one) for one in tomllib.loads(TEXTS.read_text(encoding="utf-8"))["report"]]
 
 
-def run(file: Path, say: Callable[[str], None]) -> None:
-    """Simulates all reports, and writes their rows to a file and their sentences to one beside it."""
-    rows: list[tuple[Any, ...]] = []
-    sentences: list[tuple[str, str, str]] = []
-    for report in reports():
-        if report.name:
-            say(report.name)
-            scenario = rtclab.Scenario.load(FOLDER + report.name)
-            with TemporaryDirectory() as directory:
-                call = rtclab.run(scenario, repeats=REPEATS, out=directory, progress=False)
-                told = call.why(report.flow).sentences[report.flow]
-            found = rtclab.remedies(
-                scenario, goal=report.goal, flows=report.flow, own=report.tried, repeats=REPEATS
-            )
-            sentences += [(report.name, WHY, " ".join(told)), (report.name, ANSWER, found.sentence)]
-            of_goal = found.table().filter(metric=report.goal).rename({"metric": "goal"})
-            rows += of_goal.with_columns(report=pl.lit(report.name)).select(*ROWS).rows()
-    write_table(file, rows, ROWS, digits=4)
-    write_table(beside(file, "sentences"), sentences, SENTENCES)
+def run(file: Path, names: Sequence[str], say: Callable[[str], None]) -> None:
+    """Simulates reports; their rows go into a file, and their sentences into one beside it.
+
+    Args:
+        file: the file of rows. Those of other reports stay.
+        names: names of scenarios; none for all reports.
+        say: is told the name of each report before it is simulated.
+
+    Raises:
+        BadInput: there is no such report.
+    """
+    known = {report.name: report for report in reports() if report.name}
+    for name in names:
+        if name not in known:
+            raise BadInput(f"no report `{name}`; expected {', '.join(known)}")
+    rows, sentences = read_table(file, ROWS), read_table(beside(file, "sentences"), SENTENCES)
+    found = [(rows.filter(report=name), sentences.filter(report=name)) for name in known]
+    for place, (name, report) in enumerate(known.items()):
+        if name in names or not names:
+            say(name)
+            found[place] = _simulated(report)
+    write_table(file, pl.concat(rows for rows, _ in found), ROWS, digits=4)
+    write_table(beside(file, "sentences"), pl.concat(told for _, told in found), SENTENCES)
+
+
+def _simulated(report: Report) -> tuple[pl.DataFrame, pl.DataFrame]:
+    """The rows and sentences of a report."""
+    scenario = rtclab.Scenario.load(FOLDER + report.name)
+    with TemporaryDirectory() as directory:
+        call = rtclab.run(scenario, repeats=REPEATS, out=directory, progress=False)
+        why = " ".join(call.why(report.flow).sentences[report.flow])
+    found = rtclab.remedies(scenario, goal=report.goal, flows=report.flow, own=report.tried, repeats=REPEATS)
+    of_goal = found.table().filter(metric=report.goal).rename({"metric": "goal"})
+    told = [(report.name, WHY, why), (report.name, ANSWER, found.sentence)]
+    return (
+        of_goal.with_columns(report=pl.lit(report.name)).select(*ROWS),
+        pl.DataFrame(told, SENTENCES, orient="row"),
+    )
 
 
 def write_field_reports(page: Path, file: Path) -> None:

@@ -35,6 +35,8 @@ GOAL = "freeze_duration"
 SHOWN = ("freeze_duration", "picture_delay", "receiving_rate", "audio_concealed")
 """Metrics that the table has beside the goal."""
 UNCHANGED = "unchanged"
+LEAST_PART = 0.1
+"""A change that can be applied is worth a word if it does this part of what the best one does."""
 
 
 @dataclass(frozen=True)
@@ -96,7 +98,8 @@ class Remedies:
             return (
                 f"No change helps: {self.goal} is {number(fmean(self.unchanged))} {self._unit}".strip() + "."
             )
-        best, applicable = helping[0], [row for row in helping if row["kind"] != "cause"]
+        best, least = helping[0], LEAST_PART * abs(helping[0]["difference"])
+        applicable = [row for row in helping if row["kind"] != "cause" and abs(row["difference"]) >= least]
         told = f"Most would help: {self._in_words(best)}"
         if best["kind"] == "cause":
             told += "; of what you can apply: " + (
@@ -224,6 +227,11 @@ def _subject(
     if isinstance(call, Scenario):
         return _Subject(call, None, window)
     if not isinstance(call, Results) and find_store(str(call), out) is None:
+        if Path(call).is_file() and Path(call).suffix != ".toml":
+            raise BadInput(
+                f"{call}: neither a run nor a scenario; expected a run, or a TOML file",
+                hint="`rtclab import FILE` makes a run of a capture or log",
+            )
         return _Subject(Scenario.load(call, trust=trust), None, window)
     results = call if isinstance(call, Results) else open_results(call, out=out)
     if window is not None:
