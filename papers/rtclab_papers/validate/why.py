@@ -192,6 +192,10 @@ remedies is estimated from the call."""
             for name, way in WAYS.items()
         ),
     )
+    yield """\
+The remedies of long queues are ranked by the share of time with late packets, because the delay of
+pictures is that of those alone that were shown, and freezes hide the late ones. Of the feedback so
+much is lost because a call that has grown does without half of it."""
     yield "Without a word on the distribution, values are drawn uniformly. What is drawn beside the way:"
     yield table(["property", "distribution"], ASIDE)
 
@@ -213,7 +217,8 @@ def _shares(rows: pl.DataFrame) -> str:
 
 
 def _of(right: pl.Series, bound: float) -> str:
-    return f"{right.sum()} of {len(right)}, {right.mean():.0%} (wanted {bound:.0%})"
+    count = int(right.sum())
+    return f"{count} of {len(right)}, {count / len(right):.0%} (wanted {bound:.0%})"
 
 
 def _confusion(own: pl.DataFrame) -> str:
