@@ -9,13 +9,37 @@ from math import nan
 import numpy as np
 import polars as pl
 
-from rtclab.metrics.packets import NEVER, packets_of
+from rtclab.metrics.accounts.packets import NO_ROWS, packets_in_order
+from rtclab.metrics.packets import NEVER, packets_of, were_recorded
 from rtclab.metrics.rate import capacity_of
 from rtclab.metrics.series import Array, IntegerArray, span_ns
 from rtclab.trace import NS_PER_MS, NS_PER_S, Trace
 
 LEAST_USED = 0.7
 """A path that was used less is not the bottleneck of a route with a Wi-Fi hop."""
+
+
+NO_WAITS = NO_ROWS.with_columns(path=pl.lit("", pl.String))
+
+
+def waited_by_path(trace: Trace, flow: str) -> pl.DataFrame:
+    """A row for each queue in which a delivered packet of a flow waited, in the trace's window.
+
+    It has the columns of :func:`.packets_in_order`, in the same order of packets, where ``queued_ns`` is the
+    time that the packet waited on ``path``. The rows of a packet add up to its ``queued_ns``; a packet that
+    waited nowhere has none. There are no rows if it is not known where packets waited
+    (:func:`knows_queues`).
+    """
+    if not knows_queues(trace, flow):
+        return NO_WAITS
+    (path,) = trace.manifest.flows[flow].route
+    rows = packets_in_order(trace, flow).filter(pl.col("queued_ns") > 0)
+    return rows.with_columns(path=pl.lit(path, pl.String))
+
+
+def knows_queues(trace: Trace, flow: str) -> bool:
+    """Whether the trace knows in which queues the packets of a flow waited."""
+    return were_recorded(trace) and len(trace.manifest.flows[flow].route) == 1
 
 
 @dataclass(frozen=True)
