@@ -312,6 +312,17 @@ struct Counts {
     dropped: i64,
 }
 
+/// By number of a packet, the paths on which it waited, and how long.
+fn waits_of_packets(result: &SimResult) -> HashMap<i64, Vec<(&str, i64)>> {
+    let hops = table(result, "hops");
+    let waits = texts(result, hops, "path").into_iter().zip(ints(hops, "queued_ns").iter().copied());
+    let mut found: HashMap<i64, Vec<(&str, i64)>> = HashMap::new();
+    for (packet, wait) in ints(hops, "packet").iter().zip(waits) {
+        found.entry(*packet).or_default().push(wait);
+    }
+    found
+}
+
 /// What happens to the packets of the table `packets`. The table `flow_seconds` has the same sums.
 fn check_packets(scenario: &Scenario, result: &SimResult) {
     let packets = table(result, "packets");
@@ -325,6 +336,7 @@ fn check_packets(scenario: &Scenario, result: &SimResult) {
     let ends = texts(result, spans, "flow").into_iter().zip(ints(spans, "end_ns").iter().copied());
     let ends: HashMap<&str, i64> = ends.collect();
     let mut counts: BTreeMap<&str, Counts> = BTreeMap::new();
+    let mut waits = waits_of_packets(result);
     for row in 0..sent.len() {
         let Route { whole, last } = &routes[flows[row]];
         let count = counts.entry(flows[row]).or_default();
@@ -348,6 +360,10 @@ fn check_packets(scenario: &Scenario, result: &SimResult) {
             (at, NO_INT) => {
                 assert!(at >= sent[row] + least, "packet {row} of {}", flows[row]);
                 assert!(queued[row] >= 0 && queued[row] <= at - sent[row] - least);
+                let waits = waits.remove(&(row as i64)).unwrap_or_default();
+                assert_eq!(waits.iter().map(|(_, queued)| queued).sum::<i64>(), queued[row]);
+                let is_on_route = |path| whole.iter().any(|index| name_of_path(*index) == path);
+                assert!(waits.iter().all(|(path, queued)| is_on_route(*path) && *queued > 0));
                 // What arrives after the end of its flow is received by nobody.
                 if at < ends[flows[row]] {
                     count.delivered[0] += 1;
@@ -357,6 +373,7 @@ fn check_packets(scenario: &Scenario, result: &SimResult) {
             _ => panic!("packet {row} of {} is both delivered and dropped", flows[row]),
         }
     }
+    assert!(waits.is_empty(), "a packet that was not delivered has waits: {waits:?}");
     let seconds = table(result, "flow_seconds");
     let sum = |flow: &str, name: &str| -> i64 {
         let rows = texts(result, seconds, "flow").into_iter().zip(ints(seconds, name));

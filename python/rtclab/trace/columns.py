@@ -56,6 +56,8 @@ TABLES: dict[str, TableDescription] = {
     "packets": _table("""
         one packet
         sent_ns int: When the sender sent it
+        packet int?: Its number in the repeat, by which `hops` names it; null in captures, in logs, and in \
+            traces of schema 8
         delivered_ns int?: When the model delivered it
         written_ns int?: Live: when its frame was actually written
         queued_ns int?: How long a delivered packet waited in the queues of its route, all legs behind a \
@@ -77,6 +79,15 @@ TABLES: dict[str, TableDescription] = {
         seq int?: RTP: sequence number
         rtp_timestamp int?: RTP: timestamp
         marker flag?: RTP: marker bit, set on the last packet of a frame
+    """),
+    "hops": _table("""
+        a queue in which a delivered packet waited; the rows of a packet add up to its `queued_ns`, and one \
+            that did not wait has none
+        sent_ns int: When the sender sent the packet
+        flow text: Flow of the packet
+        packet int: Number of the packet in `packets`
+        path text: Path whose queue it was
+        queued_ns int: How long the packet waited in it
     """),
     "flow_seconds": _table("""
         one second of a flow; packets sent after the flow's end do not count

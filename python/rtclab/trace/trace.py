@@ -44,7 +44,11 @@ class Recorded(Protocol):
         """The content of the table's file."""
 
 
-MOMENTS = {"packets": ("sent_ns",), "frames": ("rendered_ns", "received_ns", "captured_ns")}
+MOMENTS = {
+    "packets": ("sent_ns",),
+    "hops": ("sent_ns",),
+    "frames": ("rendered_ns", "received_ns", "captured_ns"),
+}
 """The times by which rows belong to a window: the first that is known. Other tables have ``at_ns``."""
 
 

@@ -98,8 +98,10 @@ impl Packets {
     }
 
     pub(super) fn finish(self) -> Table {
+        let numbers = (0..self.delivered.len() as i64).collect();
         let mut columns = self.rows.finish();
         columns.extend([
+            ("packet", Column::Int(numbers)),
             ("delivered_ns", Column::Int(self.delivered)),
             ("queued_ns", Column::Int(self.queued)),
             ("dropped_ns", Column::Int(self.dropped)),

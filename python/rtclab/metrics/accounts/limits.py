@@ -14,6 +14,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
+from rtclab.metrics.accounts.evidence import evidence_of, where_limited
 from rtclab.metrics.accounts.losses import lost_packets
 from rtclab.metrics.accounts.packets import rtcp_packets
 from rtclab.metrics.flows import media_flows
@@ -70,6 +71,8 @@ SCHEMA = pl.Schema(
         "begin_ns": pl.Int64(),
         "end_ns": pl.Int64(),
         "limit": pl.String(),
+        "where": pl.String(),
+        "evidence": pl.String(),
         "grade": pl.String(),
     }
 )
@@ -105,7 +108,9 @@ class Course:
 def limits_table(trace: Trace) -> pl.DataFrame:
     """What limited the rate of each flow that carries media; rows are times in which one limit held.
 
-    Times outside the trace's window are left out.
+    ``where`` is the path whose queue grew, the cause and path of the losses (``burst alice.up``), or the
+    server; empty if the limit has no such place or it is not known. ``evidence`` are the observed values that
+    tell the limit (see :func:`.evidence_of`). Times outside the trace's window are left out.
     """
     parts = []
     for flow in trace.flows:
@@ -122,12 +127,25 @@ def limits_table(trace: Trace) -> pl.DataFrame:
                 "begin_ns": begins.clip(begin_ns, end_ns),
                 "end_ns": ends.clip(begin_ns, end_ns),
                 "limit": [NAMES[code] for code in course.codes[firsts]],
-                "grade": [course.grade] * firsts.size,
-            },
-            schema=SCHEMA,
+            }
         )
-        parts.append(rows.filter(pl.col("begin_ns") < pl.col("end_ns")))
+        parts.append(_explained(trace, course, rows.filter(pl.col("begin_ns") < pl.col("end_ns"))))
     return pl.concat([SCHEMA.to_frame(), *parts])
+
+
+def _explained(trace: Trace, course: Course, rows: pl.DataFrame) -> pl.DataFrame:
+    """Rows of a flow's limits with where each was, and what tells it."""
+    found = []
+    for flow, begin_ns, end_ns, limit in rows.iter_rows():
+        about = trace.manifest.flows[flow]
+        leg = (_legs(trace, flow) or [flow])[0] if about.forwarded else flow
+        where = where_limited(trace, leg, limit, begin_ns, end_ns)
+        if limit == "server":
+            where = trace.manifest.flows[leg].receiver
+        values = trace.cached(_values).get(leg)
+        evidence = evidence_of(values.rows if values else {}, limit, course.grade, begin_ns, end_ns)
+        found.append((flow, begin_ns, end_ns, limit, where, evidence, course.grade))
+    return pl.DataFrame(found, schema=SCHEMA, orient="row")
 
 
 def course_of(trace: Trace, flow: str) -> Course | None:
@@ -435,8 +453,19 @@ def _rtcp(trace: Trace) -> dict[str, tuple[IntegerArray, IntegerArray]]:
 
 def _forwarded(trace: Trace, flow: str, at_ns: IntegerArray) -> tuple[NDArray[np.int8], str]:
     """The limits of media that a server forwards: the sender's, or the server if it forwards much less."""
+    legs = _legs(trace, flow)
+    if not legs:
+        return np.full(at_ns.size, CODES["unknown"], np.int8), "unknown"
+    codes, grade = _of_sender(trace, legs[0], at_ns)
+    forwarded, sent = _sent_bps(trace, flow, at_ns), _sent_bps(trace, legs[0], at_ns)
+    codes[forwarded < BUSY * sent] = CODES["server"]
+    return codes, grade
+
+
+def _legs(trace: Trace, flow: str) -> list[str]:
+    """The flows in which the sender of forwarded media sends it to the server."""
     about = trace.manifest.flows[flow]
-    legs = [
+    return [
         name
         for name, other in trace.manifest.flows.items()
         if other.sender == about.sender
@@ -446,9 +475,3 @@ def _forwarded(trace: Trace, flow: str, at_ns: IntegerArray) -> tuple[NDArray[np
         and other.route
         and other.route == about.route[: len(other.route)]
     ]
-    if not legs:
-        return np.full(at_ns.size, CODES["unknown"], np.int8), "unknown"
-    codes, grade = _of_sender(trace, legs[0], at_ns)
-    forwarded, sent = _sent_bps(trace, flow, at_ns), _sent_bps(trace, legs[0], at_ns)
-    codes[forwarded < BUSY * sent] = CODES["server"]
-    return codes, grade
