@@ -15,7 +15,7 @@ import polars as pl
 from rtclab.errors import BadInput
 from rtclab.experiment.flows import Flows, chosen_flows
 from rtclab.metrics import METRICS, media_flows
-from rtclab.metrics.accounts.limits import NAMES, course_of
+from rtclab.metrics.accounts.limits import NAMES, course_of, sending_leg
 from rtclab.metrics.accounts.losses import lost_packets
 from rtclab.metrics.accounts.packets import read
 from rtclab.metrics.accounts.queues import UsedPath, bottleneck_of
@@ -24,7 +24,7 @@ from rtclab.metrics.accounts.waits import STAGES, mean_waits_ms
 from rtclab.metrics.series import span_ns
 from rtclab.report.flow_lines import main_flows
 from rtclab.report.words import flow_in_words, number
-from rtclab.trace import NS_PER_S, Run
+from rtclab.trace import NS_PER_S, Run, Trace
 
 LEAST_SHARE = 0.1
 """Limits that held for a smaller part of the time are not said."""
@@ -54,7 +54,9 @@ class FlowAccount:
         lost_percent: lost packets in % of those that were sent; NaN if it is not known.
         stalls: the freezes of all repeats.
         waits_ms: the mean time of a picture in each stage, in ms; empty if it is not known.
-        bottleneck: the path that was used most, in the first repeat that knows it.
+        bottleneck: the path in whose queue its packets waited longest, in the first repeat that knows it.
+        queue: the same for the part of the way that its congestion control sees: to a server, if one forwards
+            its media.
         active_s: how long the flow was active in all repeats, in s.
         paths: words for paths that are more than a wire, such as a Wi-Fi hop.
     """
@@ -67,6 +69,7 @@ class FlowAccount:
     stalls: Sequence[Stall]
     waits_ms: Mapping[str, float]
     bottleneck: UsedPath | None
+    queue: UsedPath | None
     active_s: float
     paths: Mapping[str, str]
 
@@ -94,7 +97,7 @@ class FlowAccount:
         return f"limited by {' and by '.join(parts)}{guess}"
 
     def _limit_in_words(self, name: str) -> str:
-        at = self.bottleneck
+        at = self.queue
         if name == "delay" and at is not None:
             short = "short " * self._is_short(at.path)
             return f"the {short}queue of {self.paths.get(at.path, at.path)}{self._queue_in_words(at)}"
@@ -296,10 +299,16 @@ def _account(run: Run, flow: str) -> FlowAccount | None:
         fmean(known) if (known := [one for one in loss if one == one]) else nan,
         [one for trace in traces for one in stalls_of(trace, flow)],
         {stage: fmean(one[stage] for one in waits) for stage in STAGES} if waits else {},
-        next((one for trace in traces if (one := bottleneck_of(trace, flow, paths)) is not None), None),
+        _bottleneck(traces, flow, paths),
+        _bottleneck(traces, sending_leg(traces[0], flow), paths),
         sum(end_ns - begin_ns for begin_ns, end_ns in (span_ns(trace, flow) for trace in traces)) / NS_PER_S,
         paths,
     )
+
+
+def _bottleneck(traces: Sequence[Trace], flow: str, paths: Mapping[str, str]) -> UsedPath | None:
+    """The bottleneck of a flow in the first repeat that knows it."""
+    return next((one for trace in traces if (one := bottleneck_of(trace, flow, paths)) is not None), None)
 
 
 def _s(length_ns: int) -> str:

@@ -137,8 +137,7 @@ def _explained(trace: Trace, course: Course, rows: pl.DataFrame) -> pl.DataFrame
     """Rows of a flow's limits with where each was, and what tells it."""
     found = []
     for flow, begin_ns, end_ns, limit in rows.iter_rows():
-        about = trace.manifest.flows[flow]
-        leg = (_legs(trace, flow) or [flow])[0] if about.forwarded else flow
+        leg = sending_leg(trace, flow)
         where = where_limited(trace, leg, limit, begin_ns, end_ns)
         if limit == "server":
             where = trace.manifest.flows[leg].receiver
@@ -453,19 +452,22 @@ def _rtcp(trace: Trace) -> dict[str, tuple[IntegerArray, IntegerArray]]:
 
 def _forwarded(trace: Trace, flow: str, at_ns: IntegerArray) -> tuple[NDArray[np.int8], str]:
     """The limits of media that a server forwards: the sender's, or the server if it forwards much less."""
-    legs = _legs(trace, flow)
-    if not legs:
+    leg = sending_leg(trace, flow)
+    if leg == flow:
         return np.full(at_ns.size, CODES["unknown"], np.int8), "unknown"
-    codes, grade = _of_sender(trace, legs[0], at_ns)
-    forwarded, sent = _sent_bps(trace, flow, at_ns), _sent_bps(trace, legs[0], at_ns)
+    codes, grade = _of_sender(trace, leg, at_ns)
+    forwarded, sent = _sent_bps(trace, flow, at_ns), _sent_bps(trace, leg, at_ns)
     codes[forwarded < BUSY * sent] = CODES["server"]
     return codes, grade
 
 
-def _legs(trace: Trace, flow: str) -> list[str]:
-    """The flows in which the sender of forwarded media sends it to the server."""
+def sending_leg(trace: Trace, flow: str) -> str:
+    """The flow in which the sender of forwarded media sends it to the server; else the flow itself.
+
+    Its congestion control sees no other part of the way.
+    """
     about = trace.manifest.flows[flow]
-    return [
+    legs = (
         name
         for name, other in trace.manifest.flows.items()
         if other.sender == about.sender
@@ -474,4 +476,5 @@ def _legs(trace: Trace, flow: str) -> list[str]:
         and name != flow
         and other.route
         and other.route == about.route[: len(other.route)]
-    ]
+    )
+    return next(legs, flow) if about.forwarded else flow
