@@ -10,6 +10,7 @@ from parts import CALL
 from small_call import SFU, small_call
 
 from rtclab.backend.live import LiveBackend
+from rtclab.metrics.accounts.packets import packets_in_order
 from rtclab.metrics.accounts.queues import bottleneck_of, waited_by_path
 
 pytestmark = [pytest.mark.live, pytest.mark.needs(*CALL)]
@@ -31,13 +32,12 @@ TOPOLOGIES = [
 def test_the_waits_of_live_packets_add_up_and_name_the_narrow_path(tmp_path: Path, topology: str) -> None:
     scenario = small_call(tmp_path / "call.toml", NARROW + topology, seconds=10.5)
     trace = LiveBackend().run(scenario, seed=1, repeat=0, out=tmp_path / "trace")
-    of_packets = ["flow", "packet"]
-    hops = trace.table("hops").group_by(of_packets).agg(pl.col("queued_ns").sum().alias("sum_ns"))
-    came = trace.table("packets").filter(pl.col("queued_ns").is_not_null())
-    rows = came.join(hops, on=of_packets, how="full", coalesce=True)
-    assert rows["queued_ns"].null_count() == 0
-    assert (rows["sum_ns"].fill_null(0) == rows["queued_ns"]).all()
-    places = set(waited_by_path(trace, FLOW)["path"])
+    packets = packets_in_order(trace, FLOW).filter(pl.col("queued_ns") > 0)
+    waits = waited_by_path(trace, FLOW)
+    sums = waits.group_by("packet").agg(pl.col("queued_ns").sum()).sort("packet")
+    assert sums.equals(packets.select("packet", "queued_ns").sort("packet"))
+    assert waits["queued_ns"].min() > 0
+    places = set(waits["path"])
     # At 3 Mbit/s, a packet of a picture waits behind those before it.
     assert places == {"alice.up", "bob.down"}
     at = bottleneck_of(trace, FLOW)

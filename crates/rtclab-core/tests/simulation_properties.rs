@@ -312,7 +312,7 @@ struct Counts {
     dropped: i64,
 }
 
-/// By number of a packet, the paths on which it waited, and how long.
+/// By number of a packet, the paths on which it waited beside the one on which it waited longest, and how long.
 fn waits_of_packets(result: &SimResult) -> HashMap<i64, Vec<(&str, i64)>> {
     let hops = table(result, "hops");
     let waits = texts(result, hops, "path").into_iter().zip(ints(hops, "queued_ns").iter().copied());
@@ -331,6 +331,7 @@ fn check_packets(scenario: &Scenario, result: &SimResult) {
     let (sizes, queued) = (column("size_bytes"), column("queued_ns"));
     let text = |name: &str| texts(result, packets, name);
     let (flows, kinds, drop_paths) = (text("flow"), text("kind"), text("drop_path"));
+    let queued_paths = text("queued_path");
     let routes = routes(scenario);
     let spans = table(result, "flows");
     let ends = texts(result, spans, "flow").into_iter().zip(ints(spans, "end_ns").iter().copied());
@@ -360,10 +361,16 @@ fn check_packets(scenario: &Scenario, result: &SimResult) {
             (at, NO_INT) => {
                 assert!(at >= sent[row] + least, "packet {row} of {}", flows[row]);
                 assert!(queued[row] >= 0 && queued[row] <= at - sent[row] - least);
-                let waits = waits.remove(&(row as i64)).unwrap_or_default();
-                assert_eq!(waits.iter().map(|(_, queued)| queued).sum::<i64>(), queued[row]);
-                let is_on_route = |path| whole.iter().any(|index| name_of_path(*index) == path);
-                assert!(waits.iter().all(|(path, queued)| is_on_route(*path) && *queued > 0));
+                let others = waits.remove(&(row as i64)).unwrap_or_default();
+                let longest = queued[row] - others.iter().map(|(_, queued)| queued).sum::<i64>();
+                assert!(others.iter().all(|(_, queued)| (1..=longest).contains(queued)));
+                // A packet crosses no path twice. What a server passes on has crossed paths of other flows.
+                let mut places: Vec<&str> = others.iter().map(|(path, _)| *path).collect();
+                places.extend((longest > 0).then_some(queued_paths[row]));
+                let known = |path: &str| scenario.paths.iter().any(|config| config.name == path);
+                assert!(places.iter().all(|path| known(path)));
+                assert_eq!(places.iter().collect::<HashSet<_>>().len(), places.len());
+                assert_eq!(longest > 0, !queued_paths[row].is_empty());
                 // What arrives after the end of its flow is received by nobody.
                 if at < ends[flows[row]] {
                     count.delivered[0] += 1;

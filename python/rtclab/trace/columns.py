@@ -62,6 +62,8 @@ TABLES: dict[str, TableDescription] = {
         written_ns int?: Live: when its frame was actually written
         queued_ns int?: How long a delivered packet waited in the queues of its route, all legs behind a \
             relay or server included; null in captures and logs
+        queued_path text?: Path of these in whose queue it waited longest; null if it waited in none, in \
+            captures, in logs, and in traces of schema 8
         dropped_ns int?: When it was dropped
         drop_cause text?: `queue` (it was full), `aqm` (the queue signalled congestion) or `loss`
         drop_path text?: Path that dropped it
@@ -81,9 +83,8 @@ TABLES: dict[str, TableDescription] = {
         marker flag?: RTP: marker bit, set on the last packet of a frame
     """),
     "hops": _table("""
-        a queue in which a delivered packet waited; the rows of a packet add up to its `queued_ns`, and one \
-            that did not wait has none
-        sent_ns int: When the sender sent the packet
+        a further queue in which a delivered packet waited, beside the one of its `queued_path`, in which it \
+            waited for the rest of its `queued_ns`
         flow text: Flow of the packet
         packet int: Number of the packet in `packets`
         path text: Path whose queue it was

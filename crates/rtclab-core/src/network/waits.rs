@@ -61,6 +61,11 @@ impl Waits {
         std::iter::successors(link(last), move |(_, before)| link(*before)).map(|(wait, _)| *wait)
     }
 
+    /// Whether the waits of a chain add up to the time that its packet has waited in all. They do if they are kept.
+    pub(crate) fn add_up(&self, last: WaitsId, queued: Time) -> bool {
+        !self.is_kept || self.of(last).map(|wait| wait.queued.0).sum::<u64>() == queued.0
+    }
+
     fn push(&mut self, before: WaitsId, wait: Wait) -> WaitsId {
         self.list.push((wait, before));
         WaitsId(self.list.len() as u32)

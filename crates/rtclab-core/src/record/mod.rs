@@ -115,9 +115,8 @@ row! {
 }
 
 row! {
-    /// A queue in which a packet waited.
+    /// A queue in which a packet waited, and not longest.
     struct HopRow / HopColumns {
-        sent: Time = "sent_ns",
         flow: Text = "flow",
         packet: u32 = "packet",
         path: Text = "path",
@@ -312,17 +311,31 @@ impl Recorder {
         self.flows[record.flow.0 as usize].delivered(at, &record, size, fate);
         if self.detail == Detail::Packets {
             self.packets.delivered(record.row, at, fate.queued);
-            let (packet, sent) = (record.row, record.sent);
-            for Wait { path, queued } in waits.of(fate.waits) {
-                let flow = self.flow_text(record.flow);
-                let path = self.path_texts[path.0 as usize];
-                self.hops.push(HopRow { sent, flow, packet, path, queued }, Nothing {});
-            }
+            self.waited(&record, waits.of(fate.waits));
             if let Some(Mark { path, cause }) = fate.mark {
                 let (cause, path) =
                     (self.mark_texts[cause as usize], self.path_texts[path as usize]);
                 self.packets.marked(record.row, cause, path);
             }
+        }
+    }
+
+    /// Records the path on which a packet waited longest, and all its other waits.
+    fn waited(&mut self, record: &PacketHandle, waits: impl Iterator<Item = Wait>) {
+        let (packet, flow) = (record.row, self.flow_text(record.flow));
+        let mut longest: Option<Wait> = None;
+        for wait in waits {
+            let shorter = match longest {
+                Some(other) if other.queued >= wait.queued => Some(wait),
+                _ => longest.replace(wait),
+            };
+            if let Some(Wait { path, queued }) = shorter {
+                let path = self.path_texts[path.0 as usize];
+                self.hops.push(HopRow { flow, packet, path, queued }, Nothing {});
+            }
+        }
+        if let Some(Wait { path, .. }) = longest {
+            self.packets.waited_longest(packet, self.path_texts[path.0 as usize]);
         }
     }
 

@@ -115,6 +115,7 @@ fn tables_have_the_columns_of_the_contract() {
                 "packet",
                 "delivered_ns",
                 "queued_ns",
+                "queued_path",
                 "dropped_ns",
                 "drop_cause",
                 "drop_path",
@@ -122,7 +123,7 @@ fn tables_have_the_columns_of_the_contract() {
                 "mark_cause",
             ],
         ),
-        ("hops", &["sent_ns", "flow", "packet", "path", "queued_ns"], &[]),
+        ("hops", &["flow", "packet", "path", "queued_ns"], &[]),
         (
             "outbound_rtp",
             &WHOSE,

@@ -116,6 +116,7 @@ impl Links {
         if let Some(Some(flight)) = self.flights.get_mut(packet.payload as usize) {
             flight.past.queued += queued;
             flight.past.waits = self.network.waits_mut().append(flight.past.waits, waits);
+            debug_assert!(self.network.waits().add_up(flight.past.waits, flight.past.queued));
             flight.datagram.ecn = packet.ecn;
             flight.mark = packet.mark;
         }
@@ -128,6 +129,7 @@ impl Links {
         if let Some(Some(flight)) = self.flights.get_mut(datagram as usize) {
             flight.past.queued += queued;
             flight.past.waits = self.network.waits_mut().append(flight.past.waits, waits);
+            debug_assert!(self.network.waits().add_up(flight.past.waits, flight.past.queued));
             flight.datagram.ecn = Ecn::NotCapable;
         }
     }

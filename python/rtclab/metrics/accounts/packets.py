@@ -12,7 +12,17 @@ from rtclab.trace import SCHEMAS, Trace, rows_by
 from rtclab.trace.trace import rows_within
 
 COLUMNS = (
-    *("flow", "sent_ns", "packet", "delivered_ns", "queued_ns", "dropped_ns", "drop_cause", "drop_path"),
+    *(
+        "flow",
+        "sent_ns",
+        "packet",
+        "delivered_ns",
+        "queued_ns",
+        "queued_path",
+        "dropped_ns",
+        "drop_cause",
+        "drop_path",
+    ),
     *("protocol", "kind", "ssrc", "rtp_timestamp"),
 )
 NO_ROWS = SCHEMAS["packets"].to_frame().select(COLUMNS)
@@ -59,7 +69,10 @@ def hops_were_recorded(trace: Trace) -> bool:
 
 
 def hops_of(trace: Trace, flow: str) -> pl.DataFrame:
-    """The rows of the table ``hops`` of a flow, over all of the time."""
+    """The rows of the table ``hops`` of a flow, over all of the time.
+
+    They are the waits of packets beside those on their ``queued_path``.
+    """
     read(trace, [flow])
     return trace.cached(_known_hops).get(flow, NO_HOPS)
 

@@ -38,9 +38,18 @@ def _waited(trace: Trace, flow: str) -> pl.DataFrame:
         return NO_WAITS
     packets = packets_in_order(trace, flow)
     if hops_were_recorded(trace):
-        waits = hops_of(trace, flow).select("packet", "path", "queued_ns")
-        rows = packets.drop("queued_ns").join(waits, on="packet", maintain_order="left")
-        return rows.select(NO_WAITS.columns)
+        others = hops_of(trace, flow).select("packet", "path", "queued_ns")
+        sums = others.group_by("packet").agg(others_ns=pl.col("queued_ns").sum())
+        longest = (
+            packets.drop_nulls("queued_path")
+            .join(sums, on="packet", how="left")
+            .with_columns(
+                queued_ns=pl.col("queued_ns") - pl.col("others_ns").fill_null(0), path=pl.col("queued_path")
+            )
+        )
+        rest = packets.drop("queued_ns").join(others, on="packet")
+        rows = pl.concat([part.select(NO_WAITS.columns) for part in (longest, rest)])
+        return rows.sort("sent_ns", "packet", maintain_order=True)
     (path,) = trace.manifest.flows[flow].route
     return packets.filter(pl.col("queued_ns") > 0).with_columns(path=pl.lit(path, pl.String))
 

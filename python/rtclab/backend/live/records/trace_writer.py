@@ -29,7 +29,7 @@ from rtclab.trace import (
     with_fec,
 )
 
-LOGGED = [name for name in SCHEMAS["packets"] if name != "packet"]
+LOGGED = [name for name in SCHEMAS["packets"] if name not in ("packet", "queued_path")]
 """The columns of the table ``packets`` that come from the emulator's log."""
 
 CAPTURE = "capture.pcapng"
@@ -101,9 +101,7 @@ def write_trace(
     tables["queuing_histogram"] = queuing_histogram_table(packets, flows)
     tables["paths"] = pl.DataFrame(paths, schema=SCHEMAS["paths"])
     if keep_packets:
-        numbered = packets.with_row_index("packet")
-        tables["packets"] = numbered.drop("is_whole", "logged")
-        tables["hops"] = hops_table(numbered, summary)
+        tables["packets"], tables["hops"] = with_queues(packets.drop("is_whole"), summary)
     outcome = {
         "flows": flows,
         "used": controls_in_use(flows, seen, feedback_of(wire, nodes, flows), tables["controller"]),
@@ -213,11 +211,11 @@ def packet_log(summary: Mapping[str, Any]) -> pl.DataFrame:
     )
 
 
-def hops_table(packets: pl.DataFrame, summary: Mapping[str, Any]) -> pl.DataFrame:
-    """The table ``hops``: the queues in which delivered packets waited.
+def with_queues(packets: pl.DataFrame, summary: Mapping[str, Any]) -> tuple[pl.DataFrame, pl.DataFrame]:
+    """The tables ``packets`` and ``hops``, which say in which queues each packet waited.
 
     Args:
-        packets: the table ``packets`` with ``logged``; see :func:`packet_log`.
+        packets: the table ``packets`` with ``logged``, without its numbers; see :func:`packet_log`.
         summary: the result of the emulator's ``stop``.
     """
     hops = summary["hops"]
@@ -229,9 +227,18 @@ def hops_table(packets: pl.DataFrame, summary: Mapping[str, Any]) -> pl.DataFram
             "queued_ns": hops["queued_ns"],
         }
     )
-    came = packets.filter(pl.col("queued_ns").is_not_null())
-    legs = came.select("sent_ns", "flow", "packet", "logged").explode("logged")
-    return legs.join(waits, on="logged", maintain_order="left").select(list(SCHEMAS["hops"]))
+    numbered = packets.with_row_index("packet")
+    came = numbered.filter(pl.col("queued_ns").is_not_null())
+    of_packets = (
+        came.select("flow", "packet", "logged")
+        .explode("logged")
+        .join(waits, on="logged")
+        .sort("packet", "queued_ns", descending=[False, True], maintain_order=True)
+        .with_columns(rank=pl.int_range(pl.len()).over("packet"))
+    )
+    longest = of_packets.filter(rank=0).select("packet", queued_path="path")
+    known = numbered.drop("logged").join(longest, on="packet", how="left", maintain_order="left")
+    return known, of_packets.filter(pl.col("rank") > 0).select(list(SCHEMAS["hops"]))
 
 
 def packets_table(
