@@ -315,7 +315,8 @@ struct Counts {
 /// By number of a packet, the paths on which it waited beside the one on which it waited longest, and how long.
 fn waits_of_packets(result: &SimResult) -> HashMap<i64, Vec<(&str, i64)>> {
     let hops = table(result, "hops");
-    let waits = texts(result, hops, "path").into_iter().zip(ints(hops, "queued_ns").iter().copied());
+    let waits =
+        texts(result, hops, "path").into_iter().zip(ints(hops, "queued_ns").iter().copied());
     let mut found: HashMap<i64, Vec<(&str, i64)>> = HashMap::new();
     for (packet, wait) in ints(hops, "packet").iter().zip(waits) {
         found.entry(*packet).or_default().push(wait);

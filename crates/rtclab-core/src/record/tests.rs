@@ -10,8 +10,7 @@ const FLOW_END: Time = Time::from_millis(2_500);
 /// 28 bytes of IPv4 and UDP, 12 of RTP, 80 of audio, 10 of SRTP.
 const AUDIO_BYTES: i64 = 130;
 /// What happens to a packet that arrives without a mark.
-const WAITED: Fate =
-    Fate { queued: Time::from_millis(12), waits: WaitsId::NONE, mark: None };
+const WAITED: Fate = Fate { queued: Time::from_millis(12), waits: WaitsId::NONE, mark: None };
 
 fn recorder(detail: Detail) -> Recorder {
     recorder_of_flow(detail, false)
@@ -274,7 +273,13 @@ fn delays_of_a_forwarded_flow_are_of_media_only() {
         let mut recorder = recorder_of_flow(Detail::Seconds, forwarded);
         for (at, kind) in [(10, Kind::Video), (30, Kind::Rtx)] {
             let record = recorder.sent(FLOW, &rtp(at, kind)).expect("a packet of a flow");
-            recorder.delivered(ms(40), record, Bytes(AUDIO_BYTES as u64), WAITED, &Waits::default());
+            recorder.delivered(
+                ms(40),
+                record,
+                Bytes(AUDIO_BYTES as u64),
+                WAITED,
+                &Waits::default(),
+            );
         }
         let (_, tables) = recorder.finish(Time::from_secs(1));
         assert_eq!(ints(&tables, "flow_seconds", "delivered_packets"), [2]);

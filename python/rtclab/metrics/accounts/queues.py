@@ -10,7 +10,7 @@ import numpy as np
 import polars as pl
 
 from rtclab.metrics.accounts.packets import NO_ROWS, hops_of, hops_were_recorded, packets_in_order
-from rtclab.metrics.packets import NEVER, packets_of, were_recorded
+from rtclab.metrics.packets import were_recorded
 from rtclab.metrics.rate import capacity_of
 from rtclab.metrics.series import Array, IntegerArray, span_ns
 from rtclab.trace import NS_PER_MS, NS_PER_S, Trace
@@ -122,12 +122,14 @@ def most_queued(waits: pl.DataFrame) -> str:
 
 def _waited_ms(trace: Trace, flow: str, path: str | None) -> float:
     """The 99th percentile of the time that packets waited on a path, or on all; NaN if it is not known."""
-    queued_ns = packets_of(trace, flow).queued_ns
-    known_ns = queued_ns[queued_ns != NEVER]
+    if not were_recorded(trace):
+        return nan
+    queued_ns = packets_in_order(trace, flow)["queued_ns"].drop_nulls().to_numpy()
     if path is not None:
-        there = waited_by_path(trace, flow).filter(pl.col("path") == path)["queued_ns"].to_numpy()
-        known_ns = np.append(there, np.zeros(max(known_ns.size - there.size, 0), np.int64))
-    return float(np.quantile(known_ns, 0.99)) / NS_PER_MS if known_ns.size else nan
+        there_ns = waited_by_path(trace, flow).filter(pl.col("path") == path)["queued_ns"].to_numpy()
+        # The other packets did not wait there.
+        queued_ns = np.append(there_ns, np.zeros(max(queued_ns.size - there_ns.size, 0), np.int64))
+    return float(np.quantile(queued_ns, 0.99)) / NS_PER_MS if queued_ns.size else nan
 
 
 def _most_used(trace: Trace, flow: str, wifi: Collection[str]) -> str:
