@@ -36,6 +36,7 @@ COLUMNS = {
     "payload_type": pl.Int64,
     "size_bytes": pl.Int64,
     "content_bytes": pl.Int64,
+    "logged": pl.List(pl.Int64),
 }
 
 
@@ -50,7 +51,7 @@ def packets(*rows: dict[str, Any]) -> pl.DataFrame:
         {"delivered_ns": None if "dropped_ns" in row else row["sent_ns"] + 20 * MS} | usual | row
         for row in rows
     ]
-    return pl.DataFrame(full, schema=COLUMNS)
+    return pl.DataFrame([{"logged": [nth]} | row for nth, row in enumerate(full)], schema=COLUMNS)
 
 
 def between(source: tuple[str, int], destination: tuple[str, int], at_ms: int, **more: Any) -> dict[str, Any]:
@@ -136,6 +137,8 @@ def test_a_relayed_packet_is_one_row_with_the_fate_that_it_met_on_either_leg(tmp
         ("alice->bob", 10 * MS, None, None, "bob.down"),
         ("alice->bob", 20 * MS, None, None, "alice.up"),
     ]
+    # Each has the rows of the log of the legs on which it was.
+    assert found["logged"].to_list() == [[0, 3], [1, 4], [2]]
 
 
 def test_a_relayed_packet_has_the_codepoint_of_its_sender_and_the_first_mark_on_either_leg(

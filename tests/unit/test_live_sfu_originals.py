@@ -18,8 +18,9 @@ NOTED_MS = 2
 """How long after a packet was due the emulator notes that it was written: longer than the server holds it."""
 
 
-def stream(flow: str, ssrc: int, first_seq: int, begin_ms: int, way_ms: int, count: int = 40) -> pl.DataFrame:
-    """Frames of four packets every 33 ms, whose packets are 2 ms apart."""
+def stream(flow: str, ssrc: int, first_seq: int, begin_ms: int, way_ms: int, row: int = 0) -> pl.DataFrame:
+    """Ten frames of four packets every 33 ms, whose packets are 2 ms apart, logged from ``row`` on."""
+    count = 40
     sent_ns = [(begin_ms + 33 * (index // 4) + 2 * (index % 4)) * MS for index in range(count)]
     rows = {
         "sent_ns": sent_ns,
@@ -36,6 +37,7 @@ def stream(flow: str, ssrc: int, first_seq: int, begin_ms: int, way_ms: int, cou
         .with_columns(**{name: pl.lit(value) for name, value in same.items()})
         .with_columns(pl.lit(None).alias(name) for name in missing)
         .select(pl.col(name).cast(dtype) for name, dtype in SCHEMAS["packets"].items())
+        .with_columns(logged=pl.concat_list(row + pl.int_range(pl.len())))
     )
 
 
@@ -43,13 +45,14 @@ def stream(flow: str, ssrc: int, first_seq: int, begin_ms: int, way_ms: int, cou
 def test_a_copy_counts_from_when_its_sender_sent_the_original(tmp_path: Path, first_seq: int) -> None:
     joined = forwarded_by_servers(live_connections(scenario(tmp_path, "[[calls]]\nkind = 'sfu'")))
     originals = stream("alice->core", 7, first_seq, 0, UP_MS)
-    copies = stream("alice->bob", 8, 500, UP_MS + HELD_MS, DOWN_MS)
+    copies = stream("alice->bob", 8, 500, UP_MS + HELD_MS, DOWN_MS, 40)
     found = since_originals(pl.concat([originals, copies]), joined).filter(flow="alice->bob").sort("seq")
     assert found["sent_ns"].to_list() == originals["sent_ns"].to_list()
     delays_ms = ((found["delivered_ns"] - found["sent_ns"]) / MS).unique().to_list()
     assert delays_ms == [UP_MS + HELD_MS + DOWN_MS]
     # What the original and the copy waited in queues adds up.
     assert found["queued_ns"].to_list() == [index * (UP_MS + DOWN_MS) for index in range(40)]
+    assert found["logged"].to_list() == [[index, 40 + index] for index in range(40)]
     assert found["is_whole"].all()
 
 
@@ -59,7 +62,8 @@ def test_packets_that_a_server_sends_by_itself_keep_their_own_time(tmp_path: Pat
     repeated = stream("alice->bob", 9, 1, UP_MS + HELD_MS, DOWN_MS).with_columns(kind=pl.lit("rtx"))
     found = since_originals(pl.concat([originals, repeated]), joined)
     own = found.filter(flow="alice->bob")
-    assert own.select("sent_ns", "queued_ns").equals(repeated.select("sent_ns", "queued_ns"))
+    kept = ["sent_ns", "queued_ns", "logged"]
+    assert own.select(kept).equals(repeated.select(kept))
     # Their delays are of the last leg alone, so they do not count.
     assert not own["is_whole"].any()
     assert found.filter(flow="alice->core")["is_whole"].all()

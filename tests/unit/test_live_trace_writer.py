@@ -17,11 +17,13 @@ from rtclab.backend.live.records.packet_flows import FlowKeys, assign_flows, joi
 from rtclab.backend.live.records.recorder import Recorder
 from rtclab.backend.live.records.trace_writer import (
     CAPTURE,
+    LOGGED,
     as_seen,
     hides_fec,
     lateness_of,
     packet_log,
     packets_table,
+    with_queues,
     write_trace,
 )
 from rtclab.scenario import Scenario
@@ -74,6 +76,7 @@ def summary(**columns: list[int]) -> dict[str, Any]:
     rows = len(columns["sent_ns"])
     return {
         "packets": {name: np.array(columns.get(name, [-1] * rows)) for name in names},
+        "hops": {name: np.array([], np.int64) for name in ("packet", "path", "queued_ns")},
         "names": {
             "nodes": ["alice", "bob", "core"],
             "paths": ["alice.up", "bob.up"],
@@ -186,8 +189,20 @@ def test_packets_are_those_between_participants_that_were_sent_during_the_run() 
         )
     )
     table = packets_table(of_the_call(log), FLOWS, {}, SECOND)
-    assert table.schema == SCHEMAS["packets"]
+    assert table.drop("logged").schema == {name: SCHEMAS["packets"][name] for name in LOGGED}
     assert table.select("flow", "size_bytes").rows() == [("alice->bob", 10), ("bob->alice", 13)]
+
+
+def test_a_delivered_packet_waited_in_the_queues_of_all_the_rows_that_it_has() -> None:
+    hops = {"packet": [0, 1, 2, 3], "path": [0, 1, 0, 1], "queued_ns": [5, 6, 7, 8]}
+    log = summary(sent_ns=[0]) | {"hops": {name: np.array(values) for name, values in hops.items()}}
+    # A copy with the rows 0 and 1, one of the same original that was dropped, one of a leg, and one without.
+    rows = [("a->b", 11, [0, 1]), ("a->c", None, [0, 2]), ("a->b", 8, [3]), ("a->b", 0, [4])]
+    columns = ["flow", "queued_ns", "logged"]
+    known, others = with_queues(pl.DataFrame(rows, schema=columns, orient="row"), log)
+    assert others.rows() == [("a->b", 0, "alice.up", 5)]
+    paths = [(0, "bob.up"), (1, None), (2, "bob.up"), (3, None)]
+    assert known.select("packet", "queued_path").rows() == paths
 
 
 def test_the_kind_of_a_packet_comes_from_the_session_description_of_its_own_connection() -> None:

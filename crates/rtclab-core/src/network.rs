@@ -25,6 +25,7 @@
 
 mod ingress;
 pub(crate) mod lookahead;
+mod waits;
 
 use crate::limits::{self, FieldError, within};
 use crate::path::{Departure, DropCause, OnWire, Packet, Path, PathConfig};
@@ -34,6 +35,8 @@ use ingress::{Incoming, Ingress, Position};
 use serde::{Deserialize, Serialize};
 use std::collections::{HashMap, VecDeque};
 use std::fmt;
+
+pub use waits::{Wait, Waits, WaitsId};
 
 /// Index of a node in [`NetworkConfig::nodes`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
@@ -92,7 +95,17 @@ struct Hop<P> {
     hop: u32,
     /// How long it has waited in the queues of the paths behind it.
     queued: Time,
+    waits: WaitsId,
     payload: P,
+}
+
+impl<P> Hop<P> {
+    /// Notes that the packet comes out of a path after waiting there for `queued`.
+    #[inline]
+    fn has_waited(&mut self, waits: &mut Waits, path: usize, queued: Time) {
+        self.queued += queued;
+        self.waits = waits.add(self.waits, path, queued);
+    }
 }
 
 /// A packet at its destination.
@@ -113,6 +126,8 @@ pub enum NetworkEvent<P> {
         to: NodeId,
         /// How long it waited in the queues of all paths of its route.
         queued: Time,
+        /// In which of them, if the network keeps that; see [`Network::keep_waits`].
+        waits: WaitsId,
         /// The packet that arrived.
         packet: Packet<P>,
     },
@@ -145,6 +160,7 @@ pub struct Network<P> {
     routes: Vec<(NodeId, Vec<PathId>)>,
     /// For each node its destinations, in order, and the routes to them.
     routes_from: Vec<Vec<(NodeId, u32)>>,
+    waits: Waits,
 }
 
 impl<P> Network<P> {
@@ -208,6 +224,7 @@ impl<P> Network<P> {
             paths,
             routes,
             routes_from,
+            waits: Waits::default(),
         })
     }
 
@@ -230,6 +247,21 @@ impl<P> Network<P> {
     /// Configuration of a path.
     pub fn path_config(&self, path: PathId) -> &PathConfig {
         self.paths[path.0 as usize].config()
+    }
+
+    /// Keeps in which queues packets wait that are sent from now on. That takes memory for every wait.
+    pub fn keep_waits(&mut self) {
+        self.waits.keep();
+    }
+
+    /// The waits that were kept.
+    pub fn waits(&self) -> &Waits {
+        &self.waits
+    }
+
+    /// The waits that were kept, for chains of packets that other means carry on.
+    pub fn waits_mut(&mut self) -> &mut Waits {
+        &mut self.waits
     }
 
     /// The paths from one node to another, or `None` if there is no route.
@@ -275,8 +307,8 @@ impl<P> Network<P> {
         match self.next_path(route as u32, 0) {
             None => self.ready.push_back(Ready { at: now, to, packet }),
             Some((hop, index)) => {
-                let (route, queued) = (route as u32, Time::ZERO);
-                let packet = packet.map(|payload| Hop { route, hop, queued, payload });
+                let (route, queued, waits) = (route as u32, Time::ZERO, WaitsId::NONE);
+                let packet = packet.map(|payload| Hop { route, hop, queued, waits, payload });
                 self.enter(now, index, packet);
             }
         }
@@ -299,7 +331,8 @@ impl<P> Network<P> {
             if ready < at {
                 self.reach(Position::end_of(ready));
                 let Ready { at, to, packet } = self.ready.pop_front()?;
-                return Some(NetworkEvent::Delivered { at, to, queued: Time::ZERO, packet });
+                let (queued, waits) = (Time::ZERO, WaitsId::NONE);
+                return Some(NetworkEvent::Delivered { at, to, queued, waits, packet });
             }
             self.reach(Position::before(at, index as u32));
             self.take_in(index, at);
@@ -320,12 +353,12 @@ impl<P> Network<P> {
                 Some((Departure::Delivered { at, queued, mut packet }, number)) => {
                     self.reach(Position::exit(at, index as u32, number));
                     let Hop { route, hop, .. } = packet.payload;
-                    packet.payload.queued += queued;
+                    packet.payload.has_waited(&mut self.waits, index, queued);
                     let Some((hop, next)) = self.next_path(route, hop + 1) else {
                         let to = self.routes[route as usize].0;
-                        let queued = packet.payload.queued;
+                        let Hop { queued, waits, .. } = packet.payload;
                         let packet = packet.map(|hop| hop.payload);
-                        return Some(NetworkEvent::Delivered { at, to, queued, packet });
+                        return Some(NetworkEvent::Delivered { at, to, queued, waits, packet });
                     };
                     packet.payload.hop = hop;
                     self.enter(at, next, packet);
@@ -426,10 +459,10 @@ impl<P> Network<P> {
 
     fn take_in_by(&mut self, index: usize, now: Time) {
         let limit = self.reached.min(Position::end_of(now));
-        while let Some(Incoming { hop, packet, .. }) = self.ingress[index].pop_by(limit) {
+        while let Some(Incoming { from, hop, packet }) = self.ingress[index].pop_by(limit) {
             let OnWire { at, queued, mut packet, .. } = packet;
             packet.payload.hop = hop;
-            packet.payload.queued += queued;
+            packet.payload.has_waited(&mut self.waits, from as usize, queued);
             self.paths[index].handle_packet(at, packet);
         }
     }

@@ -6,8 +6,9 @@
 #[cfg(test)]
 mod tests;
 
+use crate::network::WaitsId;
 use crate::packet::{
-    Address, Content, Datagram, IP_UDP_BYTES, MAX_SEGMENT_BYTES, Transmit, TurnSegment,
+    Address, Content, Datagram, IP_UDP_BYTES, MAX_SEGMENT_BYTES, Past, Transmit, TurnSegment,
 };
 use crate::tcp::MessageStream;
 use crate::units::{Bytes, Time};
@@ -29,13 +30,16 @@ pub struct Carried {
     pub datagram: u32,
     /// How long the segment that brought it waited in queues.
     pub queued: Time,
+    /// In which queues.
+    pub waits: WaitsId,
 }
 
-/// Datagrams whose last bytes are in the same segment, which waited in queues for a total of `queued`.
+/// Datagrams whose last bytes are in the same segment, and the queues in which it waited.
 #[derive(Clone)]
 struct SegmentBatch {
     datagrams: Arc<[u32]>,
     queued: Time,
+    waits: WaitsId,
 }
 
 /// One end of the connection between a client and its relay.
@@ -97,15 +101,17 @@ impl TurnStream {
         self.stream.handle_timeout(now);
     }
 
-    /// Handles a segment from the far end, which has waited in queues for a total of `queued`.
-    pub fn handle_segment(&mut self, now: Time, datagram: &Datagram, queued: Time) {
+    /// Handles a segment from the far end.
+    pub fn handle_segment(&mut self, now: Time, datagram: &Datagram, past: Past) {
         let Content::Turn(turn) = &datagram.content else { return };
         let TurnSegment { segment, datagrams } = turn.as_ref();
         self.is_open = true;
-        let batch = SegmentBatch { datagrams: datagrams.clone(), queued };
+        let Past { queued, waits, .. } = past;
+        let batch = SegmentBatch { datagrams: datagrams.clone(), queued, waits };
         self.stream.handle_segment(now, segment, Some(&batch));
-        while let Some(SegmentBatch { datagrams, queued }) = self.stream.read() {
-            self.arrived.extend(datagrams.iter().map(|&datagram| Carried { datagram, queued }));
+        while let Some(SegmentBatch { datagrams, queued, waits }) = self.stream.read() {
+            let carried = |&datagram| Carried { datagram, queued, waits };
+            self.arrived.extend(datagrams.iter().map(carried));
         }
     }
 
@@ -143,7 +149,8 @@ impl TurnStream {
             datagrams.push(*datagram);
             self.waiting.pop_front();
         }
-        let batch = SegmentBatch { datagrams: datagrams.into(), queued: Time::ZERO };
+        let (datagrams, queued, waits) = (datagrams.into(), Time::ZERO, WaitsId::NONE);
+        let batch = SegmentBatch { datagrams, queued, waits };
         self.stream.write(Bytes(payload), batch);
     }
 }

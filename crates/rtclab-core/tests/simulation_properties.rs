@@ -312,6 +312,18 @@ struct Counts {
     dropped: i64,
 }
 
+/// By number of a packet, the paths on which it waited beside the one on which it waited longest, and how long.
+fn waits_of_packets(result: &SimResult) -> HashMap<i64, Vec<(&str, i64)>> {
+    let hops = table(result, "hops");
+    let waits =
+        texts(result, hops, "path").into_iter().zip(ints(hops, "queued_ns").iter().copied());
+    let mut found: HashMap<i64, Vec<(&str, i64)>> = HashMap::new();
+    for (packet, wait) in ints(hops, "packet").iter().zip(waits) {
+        found.entry(*packet).or_default().push(wait);
+    }
+    found
+}
+
 /// What happens to the packets of the table `packets`. The table `flow_seconds` has the same sums.
 fn check_packets(scenario: &Scenario, result: &SimResult) {
     let packets = table(result, "packets");
@@ -320,11 +332,13 @@ fn check_packets(scenario: &Scenario, result: &SimResult) {
     let (sizes, queued) = (column("size_bytes"), column("queued_ns"));
     let text = |name: &str| texts(result, packets, name);
     let (flows, kinds, drop_paths) = (text("flow"), text("kind"), text("drop_path"));
+    let queued_paths = text("queued_path");
     let routes = routes(scenario);
     let spans = table(result, "flows");
     let ends = texts(result, spans, "flow").into_iter().zip(ints(spans, "end_ns").iter().copied());
     let ends: HashMap<&str, i64> = ends.collect();
     let mut counts: BTreeMap<&str, Counts> = BTreeMap::new();
+    let mut waits = waits_of_packets(result);
     for row in 0..sent.len() {
         let Route { whole, last } = &routes[flows[row]];
         let count = counts.entry(flows[row]).or_default();
@@ -348,6 +362,16 @@ fn check_packets(scenario: &Scenario, result: &SimResult) {
             (at, NO_INT) => {
                 assert!(at >= sent[row] + least, "packet {row} of {}", flows[row]);
                 assert!(queued[row] >= 0 && queued[row] <= at - sent[row] - least);
+                let others = waits.remove(&(row as i64)).unwrap_or_default();
+                let longest = queued[row] - others.iter().map(|(_, queued)| queued).sum::<i64>();
+                assert!(others.iter().all(|(_, queued)| (1..=longest).contains(queued)));
+                // A packet crosses no path twice. What a server passes on has crossed paths of other flows.
+                let mut places: Vec<&str> = others.iter().map(|(path, _)| *path).collect();
+                places.extend((longest > 0).then_some(queued_paths[row]));
+                let known = |path: &str| scenario.paths.iter().any(|config| config.name == path);
+                assert!(places.iter().all(|path| known(path)));
+                assert_eq!(places.iter().collect::<HashSet<_>>().len(), places.len());
+                assert_eq!(longest > 0, !queued_paths[row].is_empty());
                 // What arrives after the end of its flow is received by nobody.
                 if at < ends[flows[row]] {
                     count.delivered[0] += 1;
@@ -357,6 +381,7 @@ fn check_packets(scenario: &Scenario, result: &SimResult) {
             _ => panic!("packet {row} of {} is both delivered and dropped", flows[row]),
         }
     }
+    assert!(waits.is_empty(), "a packet that was not delivered has waits: {waits:?}");
     let seconds = table(result, "flow_seconds");
     let sum = |flow: &str, name: &str| -> i64 {
         let rows = texts(result, seconds, "flow").into_iter().zip(ints(seconds, name));

@@ -9,7 +9,7 @@ use crate::lateness::Lateness;
 use crate::packet_log::PacketLog;
 use crate::traffic::{Entered, NodePair, Tally};
 use rtclab_core::ecn::Ecn;
-use rtclab_core::network::{Network, NetworkConfig, NetworkEvent, NodeId, PathId};
+use rtclab_core::network::{Network, NetworkConfig, NetworkEvent, NodeId, PathId, WaitsId};
 use rtclab_core::path::{Packet, PathConfig};
 use rtclab_core::pcapng::Direction;
 use rtclab_core::units::{Bytes, Time};
@@ -126,7 +126,10 @@ impl<D: Device> Engine<D> {
         packet_log: bool,
         capture: Option<Capture>,
     ) -> Result<Self, String> {
-        let network = Network::new(network, seed).map_err(|error| error.to_string())?;
+        let mut network = Network::new(network, seed).map_err(|error| error.to_string())?;
+        if packet_log {
+            network.keep_waits();
+        }
         let mut resolved: Vec<Port> = Vec::new();
         let mut port_of_address = HashMap::new();
         let mut gateway = None;
@@ -300,8 +303,8 @@ impl<D: Device> Engine<D> {
                         log.dropped(row, at, path, cause);
                     }
                 }
-                NetworkEvent::Delivered { at, queued, packet, .. } => {
-                    self.deliver(at, queued, packet)?;
+                NetworkEvent::Delivered { at, queued, waits, packet, .. } => {
+                    self.deliver(at, (queued, waits), packet)?;
                 }
             }
         }
@@ -312,7 +315,7 @@ impl<D: Device> Engine<D> {
     fn deliver(
         &mut self,
         at: Time,
-        queued: Time,
+        (queued, waits): (Time, WaitsId),
         packet: Packet<Carried>,
     ) -> Result<(), EngineError> {
         let Packet { ecn: codepoint, mark, payload, .. } = packet;
@@ -329,6 +332,7 @@ impl<D: Device> Engine<D> {
         self.tally.delivered(&entered, at, mark);
         if let Some((log, row)) = self.packets.as_mut().zip(row) {
             log.delivered(row, at, queued, written);
+            log.waited(row, self.network.waits().of(waits));
             if let Some(mark) = mark {
                 log.marked(row, mark);
             }

@@ -27,5 +27,5 @@ pub use engine::{Counters, PortFailure};
 pub use histogram::Histogram;
 pub use lateness::Lateness;
 pub use listener::Listener;
-pub use packet_log::PacketLog;
+pub use packet_log::{HopLog, PacketLog};
 pub use traffic::{NodePair, Traffic};

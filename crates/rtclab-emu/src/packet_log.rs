@@ -2,7 +2,7 @@
 
 use crate::classify::LoggedProtocol;
 use rtclab_core::ecn::Ecn;
-use rtclab_core::network::{NodeId, PathId};
+use rtclab_core::network::{NodeId, PathId, Wait};
 use rtclab_core::path::{DropCause, Mark};
 use rtclab_core::rtp::RtpHeader;
 use rtclab_core::units::{Bytes, Time};
@@ -48,6 +48,19 @@ pub struct PacketLog {
     pub rtp_timestamp: Vec<i64>,
     /// RTP marker bit, 0 or 1.
     pub marker: Vec<i8>,
+    /// The queues in which delivered packets waited.
+    pub hops: HopLog,
+}
+
+/// One row per queue in which a delivered packet waited.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct HopLog {
+    /// Row of the packet.
+    pub packet: Vec<u32>,
+    /// Index of the path.
+    pub path: Vec<u32>,
+    /// Time that the packet waited in the queue of the path.
+    pub queued_ns: Vec<i64>,
 }
 
 impl PacketLog {
@@ -89,6 +102,14 @@ impl PacketLog {
         self.delivered_ns[row] = at.0 as i64;
         self.queued_ns[row] = queued.0 as i64;
         self.written_ns[row] = written.map_or(-1, |at| at.0 as i64);
+    }
+
+    pub(crate) fn waited(&mut self, row: usize, waits: impl Iterator<Item = Wait>) {
+        for Wait { path, queued } in waits {
+            self.hops.packet.push(row as u32);
+            self.hops.path.push(path.0);
+            self.hops.queued_ns.push(queued.0 as i64);
+        }
     }
 
     pub(crate) fn marked(&mut self, row: usize, mark: Mark) {

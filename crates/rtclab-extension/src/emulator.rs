@@ -7,7 +7,7 @@ use pyo3::types::{PyDict, PyList};
 use rtclab_core::ecn::Ecn;
 use rtclab_core::path::{DropCause, MarkCause, PathConfig};
 use rtclab_emu::{
-    Counters, EmulatorConfig, EmulatorError, Lateness, LoggedProtocol, NodePair, PacketLog,
+    Counters, EmulatorConfig, EmulatorError, HopLog, Lateness, LoggedProtocol, NodePair, PacketLog,
     PortFailure, Summary, Traffic,
 };
 use serde::de::DeserializeOwned;
@@ -59,10 +59,12 @@ impl Emulator {
         let running = self.running.take();
         let summary = py.detach(|| running.map(rtclab_emu::Emulator::stop).transpose());
         let Some(summary) = summary.map_err(to_python)? else { return Err(not_running()) };
-        let Summary { packets, traffic, lateness, counters, port_failures, failure, epoch_ns } =
-            summary;
+        let Summary { mut packets, traffic, lateness, counters, .. } = summary;
+        let Summary { port_failures, failure, epoch_ns, .. } = summary;
         let result = PyDict::new(py);
+        let hops = packets.as_mut().map(|log| std::mem::take(&mut log.hops));
         result.set_item("packets", packets.map(|packets| columns(py, packets)).transpose()?)?;
+        result.set_item("hops", hops.map(|hops| hop_columns(py, hops)).transpose()?)?;
         result.set_item("traffic", self.traffic_list(py, &traffic)?)?;
         result.set_item("names", self.names(py)?)?;
         result.set_item("lateness", lateness_dict(py, &lateness)?)?;
@@ -161,6 +163,14 @@ fn columns(py: Python<'_>, packets: PacketLog) -> PyResult<Bound<'_, PyDict>> {
     set(&table, "seq", packets.seq)?;
     set(&table, "rtp_timestamp", packets.rtp_timestamp)?;
     set(&table, "marker", packets.marker)?;
+    Ok(table)
+}
+
+fn hop_columns(py: Python<'_>, hops: HopLog) -> PyResult<Bound<'_, PyDict>> {
+    let table = PyDict::new(py);
+    table.set_item("packet", PyArray1::from_vec(py, hops.packet))?;
+    table.set_item("path", PyArray1::from_vec(py, hops.path))?;
+    table.set_item("queued_ns", PyArray1::from_vec(py, hops.queued_ns))?;
     Ok(table)
 }
 

@@ -41,8 +41,8 @@ def excerpt_of(trace: Trace, chosen: Window) -> Trace:
     part, tables = trace.within(chosen), {}
     for name in trace.tables:
         times = [one for one in SCHEMAS[name] if one.endswith("_ns") and one not in _LENGTHS]
-        if times:
-            tables[name] = part.table(name).with_columns(pl.col(times) - begin_ns)
+        if times or name == "hops":
+            tables[name] = part.table(name).with_columns(pl.col(one) - begin_ns for one in times)
     about, length_ns, flows = trace.manifest, end_ns - begin_ns, {}
     for name, flow in about.flows.items():
         ends_ns = (min(max(at_ns - begin_ns, 0), length_ns) for at_ns in (flow.begin_ns, flow.end_ns))

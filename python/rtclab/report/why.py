@@ -15,7 +15,7 @@ import polars as pl
 from rtclab.errors import BadInput
 from rtclab.experiment.flows import Flows, chosen_flows
 from rtclab.metrics import METRICS, media_flows
-from rtclab.metrics.accounts.limits import NAMES, course_of
+from rtclab.metrics.accounts.limits import NAMES, course_of, sending_leg
 from rtclab.metrics.accounts.losses import lost_packets
 from rtclab.metrics.accounts.packets import read
 from rtclab.metrics.accounts.queues import UsedPath, bottleneck_of
@@ -70,7 +70,9 @@ class FlowAccount:
         gaps: the gaps of sound of all repeats.
         concealed_percent: sound that was made up, in % of what was promised; NaN if it is not known.
         waits_ms: the mean time of a picture in each stage, in ms; empty if it is not known.
-        bottleneck: the path that was used most, in the first repeat that knows it.
+        bottleneck: the path in whose queue its packets waited longest, in the first repeat that knows it.
+        queue: the same for the part of the way that its congestion control sees: to a server, if one forwards
+            its media.
         active_s: how long the flow was active in all repeats, in s.
         paths: words for paths that are more than a wire, such as a Wi-Fi hop.
     """
@@ -85,6 +87,7 @@ class FlowAccount:
     concealed_percent: float
     waits_ms: Mapping[str, float]
     bottleneck: UsedPath | None
+    queue: UsedPath | None
     active_s: float
     paths: Mapping[str, str]
 
@@ -125,7 +128,7 @@ class FlowAccount:
 
     def limit_in_words(self, name: str) -> str:
         """A limit as words that follow `limited by`, with its place: ``the queue of alice.up``."""
-        at = self.bottleneck
+        at = self.queue
         if name == "delay" and at is not None:
             return f"{self._queue(at.path)}{self._queue_in_words(at)}"
         if name == "loss" and self.losses:
@@ -154,8 +157,7 @@ class FlowAccount:
 
     def _kind(self, path: str) -> str:
         """``long ``, or ``short `` if a queue overflows although packets wait for less than a round trip."""
-        at = self.bottleneck
-        if at is None or at.path != path:
+        if (at := self._used(path)) is None:
             return ""
         if at.waited_ms > LONG_MS:
             return "long "
@@ -165,8 +167,12 @@ class FlowAccount:
 
     def _filled_by(self, path: str) -> str:
         """Which cross traffic fills the queue of a path, if some does."""
-        at = self.bottleneck
-        return f", which {at.beside} fills" if at and at.path == path and at.share_beside >= BESIDE else ""
+        at = self._used(path)
+        return f", which {at.beside} fills" if at is not None and at.share_beside >= BESIDE else ""
+
+    def _used(self, path: str) -> UsedPath | None:
+        """How a path was used, if it is one of the two of which that is known."""
+        return next((at for at in (self.queue, self.bottleneck) if at is not None and at.path == path), None)
 
     def _freezes(self) -> str:
         if not self.stalls:
@@ -426,7 +432,8 @@ def _account(run: Run, flow: str) -> FlowAccount | None:
         [one for trace in traces for one in gaps_of(trace, flow)],
         _mean_of("audio_concealed", traces, flow),
         {stage: fmean(one[stage] for one in waits) for stage in STAGES} if waits else {},
-        next((one for trace in traces if (one := bottleneck_of(trace, flow, paths)) is not None), None),
+        _bottleneck(traces, flow, paths),
+        _bottleneck(traces, sending_leg(traces[0], flow), paths),
         sum(end_ns - begin_ns for begin_ns, end_ns in (span_ns(trace, flow) for trace in traces)) / NS_PER_S,
         paths,
     )
@@ -437,6 +444,11 @@ def _mean_of(metric: str, traces: Sequence[Trace], flow: str) -> float:
     values = [METRICS[metric].function(trace, flow) for trace in traces]
     known = [value for value in values if value == value]
     return fmean(known) if known else nan
+
+
+def _bottleneck(traces: Sequence[Trace], flow: str, paths: Mapping[str, str]) -> UsedPath | None:
+    """The bottleneck of a flow in the first repeat that knows it."""
+    return next((one for trace in traces if (one := bottleneck_of(trace, flow, paths)) is not None), None)
 
 
 def _s(length_ns: int) -> str:

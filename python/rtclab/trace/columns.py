@@ -56,10 +56,14 @@ TABLES: dict[str, TableDescription] = {
     "packets": _table("""
         one packet
         sent_ns int: When the sender sent it
+        packet int?: Its number in the repeat, by which `hops` names it; null in captures, in logs, and in \
+            traces of schema 8
         delivered_ns int?: When the model delivered it
         written_ns int?: Live: when its frame was actually written
         queued_ns int?: How long a delivered packet waited in the queues of its route, all legs behind a \
             relay or server included; null in captures and logs
+        queued_path text?: Path of these in whose queue it waited longest; null if it waited in none, in \
+            captures, in logs, and in traces of schema 8
         dropped_ns int?: When it was dropped
         drop_cause text?: `queue` (it was full), `aqm` (the queue signalled congestion) or `loss`
         drop_path text?: Path that dropped it
@@ -77,6 +81,14 @@ TABLES: dict[str, TableDescription] = {
         seq int?: RTP: sequence number
         rtp_timestamp int?: RTP: timestamp
         marker flag?: RTP: marker bit, set on the last packet of a frame
+    """),
+    "hops": _table("""
+        a further queue in which a delivered packet waited, beside the one of its `queued_path`, in which it \
+            waited for the rest of its `queued_ns`
+        flow text: Flow of the packet
+        packet int: Number of the packet in `packets`
+        path text: Path whose queue it was
+        queued_ns int: How long the packet waited in it
     """),
     "flow_seconds": _table("""
         one second of a flow; packets sent after the flow's end do not count

@@ -13,8 +13,12 @@ from rtclab.errors import OtherSchema, TraceError
 from rtclab.trace.files import read_json
 from rtclab.trace.times import NS_PER_S
 
-SCHEMA: Literal[8] = 8
+SCHEMA: Literal[9] = 9
 """Version of the trace contract. Every change of manifests, tables or columns increases it."""
+OLDEST_SCHEMA = 8
+"""The oldest version that is read, too: what it has not is unknown."""
+
+READ = f"{OLDEST_SCHEMA} to {SCHEMA}"
 
 Ns = Annotated[int, Field(ge=0)]
 """Nanoseconds since the run began."""
@@ -182,7 +186,7 @@ class TraceManifest(_Entry):
     """The content of ``manifest.json``, which describes one repeat."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, validate_by_name=True, validate_by_alias=True)
-    schema_number: Literal[8] = Field(SCHEMA, alias="schema")
+    schema_number: Literal[8, 9] = Field(SCHEMA, alias="schema")
     """Number of the contract."""
     backend: str
     """`sim`, `live`, `capture` or `log`."""
@@ -280,15 +284,15 @@ def read_manifest(path: Path) -> TraceManifest:
 def _check_schema(path: Path, value: dict[str, Any]) -> None:
     # The first manifests had no number.
     number = value.get("schema", 1 if value.keys() & {"scenario", "flows"} else SCHEMA)
-    if not isinstance(number, int) or number == SCHEMA:
+    if not isinstance(number, int) or OLDEST_SCHEMA <= number <= SCHEMA:
         return
     if number < SCHEMA:
         raise OtherSchema(
-            f"{path}: written by an older rtclab, with schema {number}; this one reads schema {SCHEMA}",
+            f"{path}: written by an older rtclab, with schema {number}; this one reads schema {READ}",
             hint="run the scenario again",
         )
     raise OtherSchema(
-        f"{path}: written by a newer rtclab, with schema {number}; this one reads schema {SCHEMA}",
+        f"{path}: written by a newer rtclab, with schema {number}; this one reads schema {READ}",
         hint="update rtclab",
     )
 

@@ -19,7 +19,7 @@ NULLABLE: dict[str, frozenset[str]] = {
 }
 """By table, the columns that may be null."""
 
-OPTIONAL_TABLES = frozenset({"packets"})
+OPTIONAL_TABLES = frozenset({"packets", "hops"})
 """Tables that are missing, rather than empty, if the scenario does not record them."""
 
 

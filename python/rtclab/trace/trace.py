@@ -44,7 +44,10 @@ class Recorded(Protocol):
         """The content of the table's file."""
 
 
-MOMENTS = {"packets": ("sent_ns",), "frames": ("rendered_ns", "received_ns", "captured_ns")}
+MOMENTS = {
+    "packets": ("sent_ns",),
+    "frames": ("rendered_ns", "received_ns", "captured_ns"),
+}
 """The times by which rows belong to a window: the first that is known. Other tables have ``at_ns``."""
 
 
@@ -250,9 +253,9 @@ class Trace:
     def table(self, name: str) -> pl.DataFrame:
         """A table, with the columns and types of ``SCHEMAS[name]``, and the rows of the trace's window.
 
-        Packets belong to a window if they were sent in it, frames if they were shown in it, and seconds of
-        ``flow_seconds`` if they are at least partly in it. ``paths`` begins with the change of each path that
-        holds when the window begins.
+        Packets and their waits belong to a window if they were sent in it, frames if they were shown in it,
+        and seconds of ``flow_seconds`` if they are at least partly in it. ``paths`` begins with the change of
+        each path that holds when the window begins.
 
         Tables stay in memory once they are read, because every metric uses them; ``packets`` does not,
         because it is large.
@@ -271,7 +274,11 @@ class Trace:
                 raise TraceError(f"no table `{name}`; expected {', '.join((*SCHEMAS, *ACCOUNTS))}")
             return ACCOUNTS[name].of(self)
         rows = self._read(name)
-        return rows if self.window is None else rows_within(name, rows, self.window)
+        if self.window is None:
+            return rows
+        if name == "hops":
+            return rows.join(self.table("packets"), on=["flow", "packet"], how="semi", maintain_order="left")
+        return rows_within(name, rows, self.window)
 
     def _read(self, name: str) -> pl.DataFrame:
         known = self._known.get(name)

@@ -1,7 +1,7 @@
 //! Deliveries that a network foresees.
 
 use super::ingress::Position;
-use super::{Hop, Network, NetworkEvent, NodeId};
+use super::{Hop, Network, NetworkEvent, NodeId, WaitsId};
 use crate::path::{OnWire, Packet};
 use crate::units::Time;
 
@@ -29,6 +29,8 @@ pub(crate) struct Delivery<P> {
     pub(crate) to: NodeId,
     /// How long it has waited in the queues of all paths of its route.
     pub(crate) queued: Time,
+    /// In which of them.
+    pub(crate) waits: WaitsId,
     /// The packet.
     pub(crate) packet: Packet<P>,
 }
@@ -85,16 +87,17 @@ impl<P> Network<P> {
             self.paths[path].advance(now);
             self.update(path, now);
             let before = out.len();
-            let Network { paths, routes, transparent, .. } = self;
+            let Network { paths, routes, transparent, waits, .. } = self;
             let is_last = |hop: &Hop<P>| {
                 let later = &routes[hop.route as usize].1[hop.hop as usize + 1..];
                 later.iter().all(|path| transparent[path.0 as usize])
             };
-            paths[path].take_exits(until, is_last, |OnWire { at, number, queued, packet }| {
+            paths[path].take_exits(until, is_last, |OnWire { at, number, queued, mut packet }| {
                 let (to, _) = routes[packet.payload.route as usize];
-                let queued = packet.payload.queued + queued;
+                packet.payload.has_waited(waits, path, queued);
+                let Hop { queued, waits, .. } = packet.payload;
                 let packet = packet.map(|hop| hop.payload);
-                out.push(Delivery { at, path, number, to, queued, packet });
+                out.push(Delivery { at, path, number, to, queued, waits, packet });
             });
             if out.len() > before {
                 self.update_timeout(path);

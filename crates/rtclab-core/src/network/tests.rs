@@ -84,6 +84,7 @@ fn the_queuing_delay_of_a_packet_is_the_sum_over_the_paths_of_its_route() {
     let routes = vec![route("a", "c", &["3", "1"]), route("b", "c", &["1"])];
     let config = NetworkConfig { nodes, paths: four_paths(), routes };
     let mut network = Network::new(config, 1).expect("valid");
+    network.keep_waits();
     let send = |network: &mut Network<u32>, at, from, id| {
         network.handle_packet(Time(at), NodeId(from), NodeId(2), packet(id)).expect("a route");
     };
@@ -91,10 +92,24 @@ fn the_queuing_delay_of_a_packet_is_the_sum_over_the_paths_of_its_route() {
     assert!(network.poll(Time(2_999)).is_none());
     (3..5).for_each(|id| send(&mut network, 2_999, 1, id));
     let mut queued = [Time::MAX; 5];
+    let mut by_path = vec![Vec::new(); 5];
     while let Some(event) = network.poll(Time::from_secs(1)) {
-        let NetworkEvent::Delivered { queued: waited, packet, .. } = event else { continue };
+        let NetworkEvent::Delivered { queued: waited, waits, packet, .. } = event else { continue };
         queued[packet.payload as usize] = waited;
+        let waits = network.waits().of(waits);
+        by_path[packet.payload as usize] =
+            waits.map(|Wait { path, queued }| (path.0, queued.0)).collect();
     }
+    // The last wait comes first, and who passes a queue at once did not wait there.
+    let [path_1, path_3] = [1, 3];
+    let expected = [
+        vec![(path_1, 1_999)],
+        vec![(path_1, 999), (path_3, 2_000)],
+        vec![(path_3, 4_000)],
+        vec![],
+        vec![(path_1, 1_000)],
+    ];
+    assert_eq!(by_path, expected);
     // 3 and 4 occupy path 1 from 2,999 to 4,999 ns; 0 enters it at 3,000 and 1 at 5,000 ns.
     let expected = [1_999, 2_000 + 999, 4_000, 0, 1_000].map(Time);
     assert_eq!(queued, expected);

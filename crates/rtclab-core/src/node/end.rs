@@ -1,7 +1,7 @@
 //! One type for all kinds of ends of connections.
 
 use crate::endpoint::{EndpointEvent, Peer, Translator};
-use crate::packet::{Address, Datagram, Signal, Transmit};
+use crate::packet::{Address, Datagram, Past, Signal, Transmit};
 use crate::signalling::{SignallingClient, SignallingEvent, SignallingServer};
 use crate::tcp::{TcpClient, TcpEvent, TcpServer};
 use crate::turn_tcp::{Carried, TurnStream};
@@ -60,13 +60,13 @@ macro_rules! each {
 }
 
 impl End {
-    /// Handles a datagram that has waited in queues for a total of `queued`.
+    /// Handles a datagram to which `past` happened on its way.
     pub(super) fn handle_datagram(
         &mut self,
         now: Time,
         from: Address,
         datagram: &Datagram,
-        queued: Time,
+        past: Past,
     ) {
         match self {
             End::Peer(end) => end.handle_datagram(now, from, datagram),
@@ -77,7 +77,7 @@ impl End {
             End::Sink(end) => end.handle_datagram(now, from, datagram),
             End::Page(end) => end.handle_datagram(now, from, datagram),
             End::Signalling(end) => end.handle_datagram(now, from, datagram),
-            End::Turn(end) => end.handle_segment(now, datagram, queued),
+            End::Turn(end) => end.handle_segment(now, datagram, past),
         }
     }
 

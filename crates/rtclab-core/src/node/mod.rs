@@ -256,7 +256,7 @@ impl Node {
         let before = self.pending.len();
         let Arriving { from, past, datagram, .. } = *received;
         let end = &mut self.ends[index];
-        end.handle_datagram(now, from, datagram, past.queued);
+        end.handle_datagram(now, from, datagram, past);
         let passes = end.passes_on(datagram);
         self.settle(now, index);
         if passes {

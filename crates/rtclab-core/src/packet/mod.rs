@@ -16,7 +16,7 @@ pub use segment::{
 };
 pub use signalling::{Described, Message, Signal, SignalKind, WebSocketSegment};
 
-use crate::network::NodeId;
+use crate::network::{NodeId, WaitsId};
 use crate::rtp::{Protocol, RtcpPacket};
 use crate::units::{Bytes, Time};
 
@@ -61,12 +61,14 @@ pub struct Past {
     pub first_sent: Time,
     /// How long it has waited in queues since then.
     pub queued: Time,
+    /// In which queues.
+    pub waits: WaitsId,
 }
 
 impl Past {
     /// Content that is sent for the first time, now.
     pub const fn new(now: Time) -> Self {
-        Past { first_sent: now, queued: Time::ZERO }
+        Past { first_sent: now, queued: Time::ZERO, waits: WaitsId::NONE }
     }
 }
 

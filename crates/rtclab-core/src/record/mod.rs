@@ -15,7 +15,7 @@ use crate::endpoint::{
 use crate::media::encoder::Limitation;
 use crate::media::load::BusyTime;
 use crate::media::playout::Rendered;
-use crate::network::PathId;
+use crate::network::{PathId, Wait, Waits, WaitsId};
 use crate::packet::{Content, Kind, Transmit};
 use crate::path::{DropCause, Mark, MarkCause};
 use crate::table::{Rows, Text, Texts, row};
@@ -99,6 +99,8 @@ pub struct PacketHandle {
 pub struct Fate {
     /// How long it waited in queues.
     pub queued: Time,
+    /// In which queues.
+    pub waits: WaitsId,
     /// The first mark that a queue gave it, if it arrived with a mark.
     pub mark: Option<Mark>,
 }
@@ -109,6 +111,16 @@ row! {
         at: Time = "at_ns",
         participant: Text = "participant",
         flow: Option<Text> = "flow",
+    }
+}
+
+row! {
+    /// A queue in which a packet waited, and not longest.
+    struct HopRow / HopColumns {
+        flow: Text = "flow",
+        packet: u32 = "packet",
+        path: Text = "path",
+        queued: Time = "queued_ns",
     }
 }
 
@@ -190,6 +202,7 @@ pub struct Recorder {
     ecn_texts: Vec<Text>,
     protocol_texts: Vec<Text>,
     packets: Packets,
+    hops: Rows<HopRow, Nothing>,
     outbound_rtp: Rows<ParticipantKey, OutboundRtp>,
     inbound_rtp: Rows<ParticipantKey, InboundRtp>,
     remote_inbound_rtp: Rows<ParticipantKey, RemoteInboundRtp>,
@@ -227,6 +240,7 @@ impl Recorder {
             protocol_texts: PROTOCOLS.iter().map(|name| texts.code(name)).collect(),
             texts,
             packets: Packets::default(),
+            hops: Rows::new("hops"),
             outbound_rtp: Rows::new("outbound_rtp"),
             inbound_rtp: Rows::new("inbound_rtp"),
             remote_inbound_rtp: Rows::new("remote_inbound_rtp"),
@@ -285,16 +299,43 @@ impl Recorder {
         Some(PacketHandle { row, flow, first, ecn, sent })
     }
 
-    /// Records that a packet reached the other end.
-    pub fn delivered(&mut self, at: Time, record: PacketHandle, size: Bytes, fate: Fate) {
+    /// Records that a packet reached the other end. `waits` are those of its network.
+    pub fn delivered(
+        &mut self,
+        at: Time,
+        record: PacketHandle,
+        size: Bytes,
+        fate: Fate,
+        waits: &Waits,
+    ) {
         self.flows[record.flow.0 as usize].delivered(at, &record, size, fate);
         if self.detail == Detail::Packets {
             self.packets.delivered(record.row, at, fate.queued);
+            self.waited(&record, waits.of(fate.waits));
             if let Some(Mark { path, cause }) = fate.mark {
                 let (cause, path) =
                     (self.mark_texts[cause as usize], self.path_texts[path as usize]);
                 self.packets.marked(record.row, cause, path);
             }
+        }
+    }
+
+    /// Records the path on which a packet waited longest, and all its other waits.
+    fn waited(&mut self, record: &PacketHandle, waits: impl Iterator<Item = Wait>) {
+        let (packet, flow) = (record.row, self.flow_text(record.flow));
+        let mut longest: Option<Wait> = None;
+        for wait in waits {
+            let shorter = match longest {
+                Some(other) if other.queued >= wait.queued => Some(wait),
+                _ => longest.replace(wait),
+            };
+            if let Some(Wait { path, queued }) = shorter {
+                let path = self.path_texts[path.0 as usize];
+                self.hops.push(HopRow { flow, packet, path, queued }, Nothing {});
+            }
+        }
+        if let Some(Wait { path, .. }) = longest {
+            self.packets.waited_longest(packet, self.path_texts[path.0 as usize]);
         }
     }
 
@@ -362,7 +403,7 @@ impl Recorder {
         self.finish_tcp_second();
         let mut tables = Vec::from(flow::tables(&mut self.flows, end));
         if self.detail == Detail::Packets {
-            tables.push(self.packets.finish());
+            tables.extend([self.packets.finish(), self.hops.finish()]);
         }
         tables.extend([
             self.outbound_rtp.finish(),

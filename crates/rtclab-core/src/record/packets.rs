@@ -27,6 +27,7 @@ pub(super) struct Packets {
     rows: PacketColumns,
     delivered: Vec<i64>,
     queued: Vec<i64>,
+    queued_path: Vec<u32>,
     dropped: Vec<i64>,
     cause: Vec<u32>,
     path: Vec<u32>,
@@ -73,6 +74,7 @@ impl Packets {
         });
         self.delivered.push(NO_INT);
         self.queued.push(NO_INT);
+        self.queued_path.push(NO_TEXT);
         self.dropped.push(NO_INT);
         self.cause.push(NO_TEXT);
         self.path.push(NO_TEXT);
@@ -84,6 +86,10 @@ impl Packets {
     pub(super) fn delivered(&mut self, row: u32, at: Time, queued: Time) {
         self.delivered[row as usize] = at.0 as i64;
         self.queued[row as usize] = queued.0 as i64;
+    }
+
+    pub(super) fn waited_longest(&mut self, row: u32, path: Text) {
+        self.queued_path[row as usize] = path.0;
     }
 
     pub(super) fn marked(&mut self, row: u32, cause: Text, path: Text) {
@@ -98,10 +104,13 @@ impl Packets {
     }
 
     pub(super) fn finish(self) -> Table {
+        let numbers = (0..self.delivered.len() as i64).collect();
         let mut columns = self.rows.finish();
         columns.extend([
+            ("packet", Column::Int(numbers)),
             ("delivered_ns", Column::Int(self.delivered)),
             ("queued_ns", Column::Int(self.queued)),
+            ("queued_path", Column::Text(self.queued_path)),
             ("dropped_ns", Column::Int(self.dropped)),
             ("drop_cause", Column::Text(self.cause)),
             ("drop_path", Column::Text(self.path)),

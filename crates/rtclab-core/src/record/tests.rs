@@ -10,7 +10,7 @@ const FLOW_END: Time = Time::from_millis(2_500);
 /// 28 bytes of IPv4 and UDP, 12 of RTP, 80 of audio, 10 of SRTP.
 const AUDIO_BYTES: i64 = 130;
 /// What happens to a packet that arrives without a mark.
-const WAITED: Fate = Fate { queued: Time::from_millis(12), mark: None };
+const WAITED: Fate = Fate { queued: Time::from_millis(12), waits: WaitsId::NONE, mark: None };
 
 fn recorder(detail: Detail) -> Recorder {
     recorder_of_flow(detail, false)
@@ -111,8 +111,10 @@ fn tables_have_the_columns_of_the_contract() {
                 "seq",
                 "rtp_timestamp",
                 "marker",
+                "packet",
                 "delivered_ns",
                 "queued_ns",
+                "queued_path",
                 "dropped_ns",
                 "drop_cause",
                 "drop_path",
@@ -120,6 +122,7 @@ fn tables_have_the_columns_of_the_contract() {
                 "mark_cause",
             ],
         ),
+        ("hops", &["flow", "packet", "path", "queued_ns"], &[]),
         (
             "outbound_rtp",
             &WHOSE,
@@ -270,7 +273,13 @@ fn delays_of_a_forwarded_flow_are_of_media_only() {
         let mut recorder = recorder_of_flow(Detail::Seconds, forwarded);
         for (at, kind) in [(10, Kind::Video), (30, Kind::Rtx)] {
             let record = recorder.sent(FLOW, &rtp(at, kind)).expect("a packet of a flow");
-            recorder.delivered(ms(40), record, Bytes(AUDIO_BYTES as u64), WAITED);
+            recorder.delivered(
+                ms(40),
+                record,
+                Bytes(AUDIO_BYTES as u64),
+                WAITED,
+                &Waits::default(),
+            );
         }
         let (_, tables) = recorder.finish(Time::from_secs(1));
         assert_eq!(ints(&tables, "flow_seconds", "delivered_packets"), [2]);
@@ -289,7 +298,7 @@ fn a_sent_packet_is_delivered_dropped_or_in_flight() {
         let mut recorder = recorder(detail);
         let records = [10, 20, 990].map(|at| recorder.sent(FLOW, &rtp(at, Kind::Audio)));
         let [first, second, _] = records.map(|record| record.expect("a packet of a flow"));
-        recorder.delivered(ms(40), first, Bytes(AUDIO_BYTES as u64), WAITED);
+        recorder.delivered(ms(40), first, Bytes(AUDIO_BYTES as u64), WAITED, &Waits::default());
         recorder.dropped(ms(50), second, PathId(0), DropCause::Queue);
         let (texts, tables) = recorder.finish(Time::from_secs(1));
         let of = |column| ints(&tables, "flow_seconds", column);
@@ -332,10 +341,10 @@ fn marks_and_drops_of_a_discipline_are_counted_with_the_ecn_capable_packets() {
             transmit.datagram.ecn = ecn;
             recorder.sent(FLOW, &transmit).expect("a packet of a flow")
         });
-        recorder.delivered(ms(1_020), records[0], size, WAITED);
+        recorder.delivered(ms(1_020), records[0], size, WAITED, &Waits::default());
         recorder.dropped(ms(1_020), records[1], PathId(0), DropCause::Aqm);
-        recorder.delivered(ms(1_030), records[2], size, Fate { mark, ..WAITED });
-        recorder.delivered(ms(1_040), records[3], size, WAITED);
+        recorder.delivered(ms(1_030), records[2], size, Fate { mark, ..WAITED }, &Waits::default());
+        recorder.delivered(ms(1_040), records[3], size, WAITED, &Waits::default());
         recorder.dropped(ms(2_050), records[4], PathId(0), DropCause::Queue);
         let (texts, tables) = recorder.finish(Time::from_secs(3));
         let of = |column| ints(&tables, "flow_seconds", column);
@@ -362,7 +371,7 @@ fn packets_that_arrive_after_the_end_of_the_connection_are_not_delivered() {
     let mut recorder = recorder(Detail::Seconds);
     for (sent, arrives) in [(990, ms(1_010)), (2_400, FLOW_END - Time(1)), (2_400, FLOW_END)] {
         let record = recorder.sent(FLOW, &rtp(sent, Kind::Audio)).expect("a packet of a flow");
-        recorder.delivered(arrives, record, Bytes(AUDIO_BYTES as u64), WAITED);
+        recorder.delivered(arrives, record, Bytes(AUDIO_BYTES as u64), WAITED, &Waits::default());
     }
     let (_, tables) = recorder.finish(Time::from_secs(4));
     assert_eq!(ints(&tables, "flow_seconds", "sent_packets"), [1, 0, 2, 0]);

@@ -2,11 +2,12 @@
 
 use crate::capture::Passing;
 use crate::ecn::Ecn;
-use crate::network::{Network, NetworkEvent, NodeId, PathId};
+use crate::network::{Network, NetworkEvent, NodeId, PathId, WaitsId};
 use crate::node::Arriving;
 use crate::packet::{Address, Datagram, Past, Transmit, Via};
 use crate::path::{DropCause, Mark, Packet};
 use crate::record::{Fate, PacketHandle};
+use crate::turn_tcp::Carried;
 use crate::units::{Bytes, Time};
 
 /// Number of a datagram, valid until [`Links::end`].
@@ -39,7 +40,7 @@ impl Flight {
     pub(super) fn fate(&self) -> Fate {
         // A path may have set another codepoint behind the queue that marked it.
         let mark = self.mark.filter(|_| self.datagram.ecn == Ecn::CongestionExperienced);
-        Fate { queued: self.past.queued, mark }
+        Fate { queued: self.past.queued, waits: self.past.waits, mark }
     }
 
     pub(super) fn passing(&self) -> Passing<'_> {
@@ -111,19 +112,24 @@ impl Links {
     }
 
     /// Notes what the network did to a datagram that came out of it after waiting in queues for `queued`.
-    pub(super) fn crossed(&mut self, packet: Packet<FlightId>, queued: Time) {
+    pub(super) fn crossed(&mut self, packet: Packet<FlightId>, queued: Time, waits: WaitsId) {
         if let Some(Some(flight)) = self.flights.get_mut(packet.payload as usize) {
             flight.past.queued += queued;
+            flight.past.waits = self.network.waits_mut().append(flight.past.waits, waits);
+            debug_assert!(self.network.waits().add_up(flight.past.waits, flight.past.queued));
             flight.datagram.ecn = packet.ecn;
             flight.mark = packet.mark;
         }
     }
 
-    /// Notes that a datagram came out of a TCP connection after waiting in queues for `queued`. The connection does not
-    /// carry its ECN codepoint (RFC 8656, sections 15 and 16).
-    pub(super) fn carried(&mut self, id: FlightId, queued: Time) {
-        if let Some(Some(flight)) = self.flights.get_mut(id as usize) {
+    /// Notes that a datagram came out of a TCP connection. The connection does not carry its ECN codepoint (RFC 8656,
+    /// sections 15 and 16).
+    pub(super) fn carried(&mut self, carried: Carried) {
+        let Carried { datagram, queued, waits } = carried;
+        if let Some(Some(flight)) = self.flights.get_mut(datagram as usize) {
             flight.past.queued += queued;
+            flight.past.waits = self.network.waits_mut().append(flight.past.waits, waits);
+            debug_assert!(self.network.waits().add_up(flight.past.waits, flight.past.queued));
             flight.datagram.ecn = Ecn::NotCapable;
         }
     }
@@ -149,9 +155,9 @@ impl Links {
     /// The next datagram that has come out by `now`. Delivered and dropped ones stay until [`Links::end`].
     pub(super) fn poll(&mut self, now: Time) -> Option<Emerged> {
         match self.network.poll(now)? {
-            NetworkEvent::Delivered { at, to, queued, packet } => {
+            NetworkEvent::Delivered { at, to, queued, waits, packet } => {
                 let id = packet.payload;
-                self.crossed(packet, queued);
+                self.crossed(packet, queued, waits);
                 match self.flight(id).map(|flight| flight.to.node) {
                     Some(last) if last != to => Some(Emerged::Passed(at, to, id)),
                     _ => Some(Emerged::Delivered(at, id)),
@@ -207,7 +213,8 @@ mod tests {
                 mark,
             };
             flight.past.queued = Time::from_millis(3);
-            assert_eq!(flight.fate(), Fate { queued: Time::from_millis(3), mark: carried });
+            let (queued, waits) = (Time::from_millis(3), WaitsId::NONE);
+            assert_eq!(flight.fate(), Fate { queued, waits, mark: carried });
         }
     }
 

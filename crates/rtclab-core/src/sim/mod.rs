@@ -378,8 +378,8 @@ impl Simulation {
 
     /// Handles a datagram that came out of the TCP connection between a client and its relay.
     fn handle_carried(&mut self, now: Time, node: NodeId, stream: u32, carried: Carried) {
-        let Carried { datagram, queued } = carried;
-        self.world.links.carried(datagram, queued);
+        let datagram = carried.datagram;
+        self.world.links.carried(carried);
         match self.nodes[node.0 as usize].is_client(stream) {
             true => self.receive(now, datagram),
             false => self.pass(now, node, datagram),
@@ -391,7 +391,8 @@ impl Simulation {
         let Some(flight) = self.world.links.flight(id) else { return };
         // A packet is delivered when it has left the last path, as in a live call. A NAT may then filter it.
         if let Some(record) = flight.record {
-            self.world.recorder.delivered(now, record, flight.wire_size, flight.fate());
+            let waits = self.world.links.network.waits();
+            self.world.recorder.delivered(now, record, flight.wire_size, flight.fate(), waits);
         }
         let to = flight.to;
         self.nodes[to.node.0 as usize].handle_datagram(now, to.port, &flight.received());

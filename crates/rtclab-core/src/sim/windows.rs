@@ -256,16 +256,17 @@ impl Deliveries {
         self.until = until;
         let World { links, recorder, .. } = world;
         links.network.take_deliveries(lookahead, (now, until), &mut self.deliveries);
-        for Delivery { at, path, number, to, queued, packet } in self.deliveries.drain(..) {
+        for Delivery { at, path, number, to, queued, waits, packet } in self.deliveries.drain(..) {
             let key = EventKey { at, delivery: self.next, due: at, port: path as u32, number };
             self.next += 1;
             let id = packet.payload;
-            links.crossed(packet, queued);
+            links.crossed(packet, queued, waits);
             if links.flight(id).is_some_and(|flight| flight.to.node != to) {
                 self.passing.push_back((key, to, id));
             } else if let Some(flight) = links.take(id) {
                 if let Some(record) = flight.record {
-                    recorder.delivered(at, record, flight.wire_size, flight.fate());
+                    let waits = links.network.waits();
+                    recorder.delivered(at, record, flight.wire_size, flight.fate(), waits);
                 }
                 self.arrived[to.0 as usize].push_back(Arrived { key, flight });
             }

@@ -9,6 +9,10 @@ const DELAY: Time = Time::from_millis(10);
 const CLIENT: Address = Address { node: NodeId(0), port: 0 };
 const RELAY: Address = Address { node: NodeId(1), port: 1 };
 
+fn waited(queued: Time) -> Past {
+    Past { queued, ..Past::new(Time::ZERO) }
+}
+
 struct Pair {
     ends: [TurnStream; 2],
     now: Time,
@@ -54,7 +58,7 @@ impl Pair {
             self.now = due.max(self.now);
             let index = match (arrival == due).then(|| self.in_transit.pop_front()).flatten() {
                 Some((_, to, datagram)) => {
-                    self.ends[to].handle_segment(self.now, &datagram, DELAY);
+                    self.ends[to].handle_segment(self.now, &datagram, waited(DELAY));
                     to
                 }
                 None => {

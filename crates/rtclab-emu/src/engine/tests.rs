@@ -1,6 +1,7 @@
 use super::*;
 use crate::config::MacAddress;
 use crate::device::Sink;
+use crate::packet_log::HopLog;
 use rtclab_core::network::NetworkConfig;
 use std::collections::VecDeque;
 use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
@@ -172,6 +173,10 @@ fn a_late_clock_gives_the_same_logical_times_as_virtual_time() {
     assert_eq!(finished.log().delivered_ns, delivered);
     assert_eq!(finished.log().queued_ns, queued);
     assert!(queued.iter().any(|waited| *waited > 1_000_000), "the test needs a queue");
+    let HopLog { packet, queued_ns, .. } = &finished.log().hops;
+    let mut sums = vec![0; packets.len()];
+    packet.iter().zip(queued_ns).for_each(|(row, waited)| sums[*row as usize] += waited);
+    assert_eq!(sums, queued.iter().map(|waited| (*waited).max(0)).collect::<Vec<_>>());
     assert_eq!(finished.log().dropped_ns, dropped);
     assert_eq!(written.len(), delivered.iter().filter(|at| **at >= 0).count());
     assert!(dropped.iter().filter(|at| **at >= 0).count() > 5, "the test needs drops");

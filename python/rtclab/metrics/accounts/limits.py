@@ -14,6 +14,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
+from rtclab.metrics.accounts.evidence import evidence_of, where_limited
 from rtclab.metrics.accounts.losses import lost_packets
 from rtclab.metrics.accounts.packets import rtcp_packets
 from rtclab.metrics.flows import media_flows
@@ -70,6 +71,8 @@ SCHEMA = pl.Schema(
         "begin_ns": pl.Int64(),
         "end_ns": pl.Int64(),
         "limit": pl.String(),
+        "where": pl.String(),
+        "evidence": pl.String(),
         "grade": pl.String(),
     }
 )
@@ -111,7 +114,9 @@ class Course:
 def limits_table(trace: Trace) -> pl.DataFrame:
     """What limited the rate of each flow that carries media; rows are times in which one limit held.
 
-    Times outside the trace's window are left out.
+    ``where`` is the path whose queue grew, the cause and path of the losses (``burst alice.up``), or the
+    server; empty if the limit has no such place or it is not known. ``evidence`` are the observed values that
+    tell the limit (see :func:`.evidence_of`). Times outside the trace's window are left out.
     """
     parts = []
     for flow in trace.flows:
@@ -128,12 +133,24 @@ def limits_table(trace: Trace) -> pl.DataFrame:
                 "begin_ns": begins.clip(begin_ns, end_ns),
                 "end_ns": ends.clip(begin_ns, end_ns),
                 "limit": [NAMES[code] for code in course.codes[firsts]],
-                "grade": [course.grade] * firsts.size,
-            },
-            schema=SCHEMA,
+            }
         )
-        parts.append(rows.filter(pl.col("begin_ns") < pl.col("end_ns")))
+        parts.append(_explained(trace, course, rows.filter(pl.col("begin_ns") < pl.col("end_ns"))))
     return pl.concat([SCHEMA.to_frame(), *parts])
+
+
+def _explained(trace: Trace, course: Course, rows: pl.DataFrame) -> pl.DataFrame:
+    """Rows of a flow's limits with where each was, and what tells it."""
+    found = []
+    for flow, begin_ns, end_ns, limit in rows.iter_rows():
+        leg = sending_leg(trace, flow)
+        where = where_limited(trace, leg, limit, begin_ns, end_ns)
+        if limit == "server":
+            where = trace.manifest.flows[leg].receiver
+        values = trace.cached(_values).get(leg)
+        evidence = evidence_of(values.rows if values else {}, limit, course.grade, begin_ns, end_ns)
+        found.append((flow, begin_ns, end_ns, limit, where, evidence, course.grade))
+    return pl.DataFrame(found, schema=SCHEMA, orient="row")
 
 
 def course_of(trace: Trace, flow: str) -> Course | None:
@@ -441,15 +458,23 @@ def _rtcp(trace: Trace) -> dict[str, tuple[IntegerArray, IntegerArray]]:
 
 def _forwarded(trace: Trace, flow: str, at_ns: IntegerArray) -> tuple[NDArray[np.int8], str]:
     """The limits of media that a server forwards: the sender's, or the server if it forwards much less."""
-    about = trace.manifest.flows[flow]
-    legs = trace.cached(_legs).get((about.call, about.sender), [])
-    to_server = next((one for one in legs if about.route[: len(route := one[1])] == route), None)
-    own = None if to_server is None else course_of(trace, to_server[0])
-    if to_server is None or own is None:
+    leg = sending_leg(trace, flow)
+    own = None if leg == flow else course_of(trace, leg)
+    if own is None:
         return np.full(at_ns.size, CODES["unknown"], np.int8), "unknown"
     codes = own.at(at_ns)
-    codes[_sent_bps(trace, flow, at_ns) < BUSY * _sent_bps(trace, to_server[0], at_ns)] = CODES["server"]
+    codes[_sent_bps(trace, flow, at_ns) < BUSY * _sent_bps(trace, leg, at_ns)] = CODES["server"]
     return codes, own.grade
+
+
+def sending_leg(trace: Trace, flow: str) -> str:
+    """The flow in which the sender of forwarded media sends it to the server; else the flow itself.
+
+    Its congestion control sees no other part of the way.
+    """
+    about = trace.manifest.flows[flow]
+    legs = trace.cached(_legs).get((about.call, about.sender), []) if about.forwarded else []
+    return next((name for name, route in legs if about.route[: len(route)] == route), flow)
 
 
 def _legs(trace: Trace) -> dict[tuple[int | None, str], list[tuple[str, tuple[str, ...]]]]:

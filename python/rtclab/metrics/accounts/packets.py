@@ -12,10 +12,13 @@ from rtclab.trace import SCHEMAS, Trace, rows_by
 from rtclab.trace.trace import rows_within
 
 COLUMNS = (
-    *("flow", "sent_ns", "delivered_ns", "queued_ns", "dropped_ns", "drop_cause", "drop_path"),
+    *("flow", "sent_ns", "packet", "delivered_ns", "queued_ns", "queued_path"),
+    *("dropped_ns", "drop_cause", "drop_path"),
     *("protocol", "kind", "ssrc", "seq", "rtp_timestamp"),
 )
 NO_ROWS = SCHEMAS["packets"].to_frame().select(COLUMNS)
+HOPS = ("flow", "packet", "path", "queued_ns")
+NO_HOPS = SCHEMAS["hops"].to_frame().select(HOPS)
 
 
 def read(trace: Trace, flows: Sequence[str]) -> None:
@@ -33,6 +36,10 @@ def read(trace: Trace, flows: Sequence[str]) -> None:
         known[RTCP] = rows.filter(pl.col("protocol") == "rtcp")
     known |= dict.fromkeys(missing, NO_ROWS)
     known |= {flow: part for flow, part in rows_by(rows, "flow").items() if flow in missing}
+    if hops_were_recorded(trace):
+        columns = {name: pl.col(name) for name in HOPS}
+        hops = trace.whole.select("hops", pl.col("flow").is_in(missing), **columns)
+        trace.cached(_known_hops).update(rows_by(hops, "flow"))
 
 
 RTCP = ""
@@ -41,6 +48,24 @@ RTCP = ""
 
 def _known(trace: Trace) -> dict[str, pl.DataFrame]:
     return {}
+
+
+def _known_hops(trace: Trace) -> dict[str, pl.DataFrame]:
+    return {}
+
+
+def hops_were_recorded(trace: Trace) -> bool:
+    """Whether the trace has the queues in which packets waited."""
+    return "hops" in trace.tables
+
+
+def hops_of(trace: Trace, flow: str) -> pl.DataFrame:
+    """The rows of the table ``hops`` of a flow, over all of the time.
+
+    They are the waits of packets beside those on their ``queued_path``.
+    """
+    read(trace, [flow])
+    return trace.cached(_known_hops).get(flow, NO_HOPS)
 
 
 def packets_in_order(trace: Trace, flow: str) -> pl.DataFrame:

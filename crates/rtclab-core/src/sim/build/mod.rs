@@ -18,7 +18,7 @@ use crate::nat::Nat;
 use crate::network::{Network, NodeId, derive_seed};
 use crate::node::{End, Node};
 use crate::packet::Address;
-use crate::record::{FlowConfig, FlowId, Recorder};
+use crate::record::{Detail, FlowConfig, FlowId, Recorder};
 use crate::table::Text;
 use crate::timeouts::Timeouts;
 use crate::units::Time;
@@ -161,8 +161,11 @@ pub(super) fn simulation(
     catalogue: &Catalogue,
 ) -> Result<(Simulation, Vec<Description>), SimError> {
     config.check().map_err(SimError::Field)?;
-    let network = Network::new(config.network.clone(), derive_seed(config.seed, 0))
+    let mut network = Network::new(config.network.clone(), derive_seed(config.seed, 0))
         .map_err(SimError::Network)?;
+    if config.record == Detail::Packets {
+        network.keep_waits();
+    }
     let names = config.network.nodes.iter().enumerate();
     let names = Names(names.map(|(i, name)| (name.as_str(), NodeId(i as u32))).collect());
     let core = names.get(CORE)?;

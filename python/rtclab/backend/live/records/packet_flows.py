@@ -154,7 +154,8 @@ LONGEST_WAY_NS = 100_000_000
 def join_relay_legs(packets: pl.DataFrame) -> pl.DataFrame:
     """Joins the two legs of relayed packets: sent on the first, delivered, dropped or marked on either.
 
-    ``packets`` have ``leg``, which the result has not; see :func:`assign_flows`.
+    ``packets`` have ``leg``, which the result has not; see :func:`assign_flows`. The list ``logged`` of a
+    joined packet has the rows of both legs.
 
     A relay also exchanges STUN messages of its own with each end, which look like the STUN messages that it
     forwards. So all STUN messages are left out.
@@ -169,7 +170,7 @@ def join_relay_legs(packets: pl.DataFrame) -> pl.DataFrame:
     arrived = _keyed(first.filter(pl.col("delivered_ns").is_not_null())).with_columns(due_ns="delivered_ns")
     arrived = arrived.with_row_index("nth")
     of_behind = {f"{name}_behind": name for name in (*OUTCOME, *MARK)}
-    outcome = _keyed(behind).select(*KEYS, at_ns="sent_ns", **of_behind)
+    outcome = _keyed(behind).select(*KEYS, at_ns="sent_ns", logged_behind="logged", **of_behind)
     # A relay forwards a packet at once, so a packet that leaves is a copy of the last equal one that arrived.
     passed = (
         outcome.sort("at_ns")
@@ -184,7 +185,10 @@ def join_relay_legs(packets: pl.DataFrame) -> pl.DataFrame:
         )
         .drop_nulls("nth")
         .unique("nth", keep="first", maintain_order=True)
-        .with_columns(queued_ns_behind=pl.col("queued_ns") + pl.col("queued_ns_behind"))
+        .with_columns(
+            queued_ns_behind=pl.col("queued_ns") + pl.col("queued_ns_behind"),
+            logged=pl.concat_list("logged", "logged_behind"),
+        )
         .with_columns(pl.col(f"{name}_behind").alias(name) for name in OUTCOME)
         .with_columns(
             pl.when(pl.col("delivered_ns").is_not_null())

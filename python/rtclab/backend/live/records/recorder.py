@@ -10,9 +10,12 @@ import polars as pl
 
 from rtclab.backend.live.connections import MIXER, Endpoint, LiveConnection
 from rtclab.trace import NS_PER_MS, NULLABLE, SCHEMAS, flattened
+from rtclab.trace.schema import OPTIONAL_TABLES
 
 Row = dict[str, Any]
 Rows = list[Row]
+REPORTED = [name for name in SCHEMAS if name not in OPTIONAL_TABLES]
+"""The tables that do not come from the emulator's log alone."""
 
 
 @dataclass
@@ -28,7 +31,7 @@ class Recorder:
     connections: dict[int, LiveConnection]
     run_began_ms: float
     run_began_monotonic_ns: int = 0
-    rows: dict[str, Rows] = field(default_factory=lambda: {name: [] for name in SCHEMAS})
+    rows: dict[str, Rows] = field(default_factory=lambda: {name: [] for name in REPORTED})
     payload_kinds: dict[tuple[str, int], str] = field(default_factory=dict)
     """Kind (``video``, ``audio``, ``rtx``) by flow and payload type."""
 

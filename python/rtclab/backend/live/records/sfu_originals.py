@@ -31,12 +31,13 @@ def forwarded_by_servers(connections: Iterable[LiveConnection]) -> dict[str, str
 def since_originals(packets: pl.DataFrame, pairs: Mapping[str, str]) -> pl.DataFrame:
     """The table ``packets``, where ``sent_ns`` of a copy is when its sender sent the original.
 
-    ``queued_ns`` of a copy contains the queues that the original waited in. A packet whose original is not
-    found, such as a retransmission by the server, keeps its own times. The added column ``is_whole`` says
-    whether the times of a packet are of its whole way; it is false for such packets.
+    ``queued_ns`` of a copy contains the queues that the original waited in, and ``logged`` has the original's
+    rows, too. A packet whose original is not found, such as a retransmission by the server, keeps its own
+    times. The added column ``is_whole`` says whether the times of a packet are of its whole way; it is false
+    for such packets.
 
     Args:
-        packets: the table, without that column.
+        packets: the table with ``logged``, the rows of the emulator's log that each packet has.
         pairs: see :func:`forwarded_by_servers`.
     """
     if not pairs:
@@ -53,17 +54,19 @@ def since_originals(packets: pl.DataFrame, pairs: Mapping[str, str]) -> pl.DataF
         .with_columns(
             sent_ns=pl.coalesce("original_ns", "sent_ns"),
             queued_ns=pl.col("queued_ns") + pl.col("queued_before_ns").fill_null(0),
+            logged=pl.concat_list(pl.col("logged_before").fill_null([]), "logged"),
             is_whole=pl.col("original_ns").is_not_null() | ~pl.col("flow").is_in(list(pairs)),
         )
-        .drop("row", "original_ns", "queued_before_ns")
+        .drop("row", "original_ns", "queued_before_ns", "logged_before")
         .sort("sent_ns", maintain_order=True)
     )
 
 
 def _originals(copies: pl.DataFrame, originals: pl.DataFrame) -> pl.DataFrame:
-    """``row`` of the copies whose original was found, when that was sent, and how long it was queued.
+    """``row`` of the copies whose original was found, and what is known of the original.
 
-    These are in ``original_ns`` and ``queued_before_ns``.
+    When it was sent is in ``original_ns``, how long it was queued in ``queued_before_ns``, and its rows of
+    the log are in ``logged_before``.
     """
     # A copy may leave before the emulator has noted that the original was written, but not before it was due.
     came = originals.filter(pl.col("delivered_ns").is_not_null()).select(
@@ -71,6 +74,7 @@ def _originals(copies: pl.DataFrame, originals: pl.DataFrame) -> pl.DataFrame:
         came_ns="delivered_ns",
         original_ns="sent_ns",
         queued_before_ns="queued_ns",
+        logged_before="logged",
         stream="ssrc",
         ends="marker",
     )
@@ -83,7 +87,7 @@ def _originals(copies: pl.DataFrame, originals: pl.DataFrame) -> pl.DataFrame:
         .filter(pl.col("held_ns").is_between(0, LONGEST_WAY_NS))
         .sort("held_ns")
         .unique("row", keep="first")
-        .select("row", "original_ns", "queued_before_ns")
+        .select("row", "original_ns", "queued_before_ns", "logged_before")
     )
 
 

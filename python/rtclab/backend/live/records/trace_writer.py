@@ -29,6 +29,9 @@ from rtclab.trace import (
     with_fec,
 )
 
+LOGGED = [name for name in SCHEMAS["packets"] if name not in ("packet", "queued_path")]
+"""The columns of the table ``packets`` that come from the emulator's log."""
+
 CAPTURE = "capture.pcapng"
 """The emulator's capture, in the directory of the trace."""
 
@@ -98,7 +101,7 @@ def write_trace(
     tables["queuing_histogram"] = queuing_histogram_table(packets, flows)
     tables["paths"] = pl.DataFrame(paths, schema=SCHEMAS["paths"])
     if keep_packets:
-        tables["packets"] = packets.drop("is_whole")
+        tables["packets"], tables["hops"] = with_queues(packets.drop("is_whole"), summary)
     outcome = {
         "flows": flows,
         "used": controls_in_use(flows, seen, feedback_of(wire, nodes, flows), tables["controller"]),
@@ -183,7 +186,8 @@ def lateness_of(summary: Mapping[str, Any]) -> Lateness:
 def packet_log(summary: Mapping[str, Any]) -> pl.DataFrame:
     """The emulator's packet log, with names for codes, nulls for -1, and columns of nulls.
 
-    These are ``kind`` and ``content_bytes``.
+    These are ``kind`` and ``content_bytes``. ``logged`` is a list of the rows of the log that are the packet,
+    which is its own row at first.
     """
     names = {
         "from": summary["names"]["nodes"],
@@ -203,13 +207,46 @@ def packet_log(summary: Mapping[str, Any]) -> pl.DataFrame:
         pl.col("marker").cast(pl.Boolean),
         kind=pl.lit(None, pl.String),
         content_bytes=pl.lit(None, pl.Int64),
+        logged=pl.concat_list(pl.int_range(pl.len())),
     )
+
+
+def with_queues(packets: pl.DataFrame, summary: Mapping[str, Any]) -> tuple[pl.DataFrame, pl.DataFrame]:
+    """The tables ``packets`` and ``hops``, which say in which queues each packet waited.
+
+    Args:
+        packets: the table ``packets`` with ``logged``, without its numbers; see :func:`packet_log`.
+        summary: the result of the emulator's ``stop``.
+    """
+    hops = summary["hops"]
+    paths = pl.Series(summary["names"]["paths"], dtype=pl.String)
+    waits = pl.DataFrame(
+        {
+            "logged": pl.Series(hops["packet"], dtype=pl.Int64),
+            "path": paths.gather(hops["path"]),
+            "queued_ns": hops["queued_ns"],
+        }
+    )
+    numbered = packets.with_row_index("packet")
+    came = numbered.filter(pl.col("queued_ns").is_not_null())
+    of_packets = (
+        came.select("flow", "packet", "logged")
+        .explode("logged")
+        .join(waits, on="logged")
+        .sort("packet", "queued_ns", descending=[False, True], maintain_order=True)
+        .with_columns(rank=pl.int_range(pl.len()).over("packet"))
+    )
+    longest = of_packets.filter(rank=0).select("packet", queued_path="path")
+    known = numbered.drop("logged").join(longest, on="packet", how="left", maintain_order="left")
+    return known, of_packets.filter(pl.col("rank") > 0).select(list(SCHEMAS["hops"]))
 
 
 def packets_table(
     log: pl.DataFrame, flows: Iterable[str], payload_kinds: Mapping[tuple[str, int], str], duration_ns: int
 ) -> pl.DataFrame:
-    """The table ``packets``: the packets that participants sent during the run, in order of sending.
+    """The packets that participants sent during the run, in order of sending, with their rows ``logged``.
+
+    They are the table ``packets`` without numbers, which packets get when all that is known is joined.
 
     Args:
         log: packets with their ``flow``; see :func:`.packet_flows.assign_flows`.
@@ -230,5 +267,5 @@ def packets_table(
         .join(kinds, on=["flow", "payload_type"], how="left", maintain_order="left")
         .with_columns(pl.coalesce("said", "kind").alias("kind"))
         .sort("sent_ns", maintain_order=True)
-        .select(pl.col(column).cast(dtype) for column, dtype in SCHEMAS["packets"].items())
+        .select(*(pl.col(name).cast(SCHEMAS["packets"][name]) for name in LOGGED), "logged")
     )
