@@ -204,7 +204,7 @@ class FlowAccount:
         if cause == "loss":
             kind, _, path = where.partition(" ")
             return f"waited for packets lost {self._loss_in_words(kind, path)}"
-        if cause == "sender" and where == "delay" and (at := self.bottleneck) is not None:
+        if cause == "sender" and where == "delay" and (at := self.queue) is not None:
             return f"{SKIPPED} {self._queue(at.path)}{self._filled_by(at.path)}"
         return cause_in_words(cause, where if cause == "sender" else self.paths.get(where, where))
 
