@@ -13,7 +13,7 @@ from rtclab.errors import OtherSchema, TraceError
 from rtclab.trace.files import read_json
 from rtclab.trace.times import NS_PER_S
 
-SCHEMA: Literal[8] = 8
+SCHEMA: Literal[9] = 9
 """Version of the trace contract. Every change of manifests, tables or columns increases it."""
 
 Ns = Annotated[int, Field(ge=0)]
@@ -182,7 +182,7 @@ class TraceManifest(_Entry):
     """The content of ``manifest.json``, which describes one repeat."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, validate_by_name=True, validate_by_alias=True)
-    schema_number: Literal[8] = Field(SCHEMA, alias="schema")
+    schema_number: Literal[9] = Field(SCHEMA, alias="schema")
     """Number of the contract."""
     backend: str
     """`sim`, `live`, `capture` or `log`."""

@@ -12,7 +12,7 @@ from rtclab.trace import SCHEMAS, Trace, rows_by
 from rtclab.trace.trace import rows_within
 
 COLUMNS = (
-    *("flow", "sent_ns", "delivered_ns", "queued_ns", "dropped_ns", "drop_cause", "drop_path"),
+    *("flow", "sent_ns", "delivered_ns", "queued_ns", "held_ns", "dropped_ns", "drop_cause", "drop_path"),
     *("protocol", "kind", "ssrc", "rtp_timestamp"),
 )
 NO_ROWS = SCHEMAS["packets"].to_frame().select(COLUMNS)
