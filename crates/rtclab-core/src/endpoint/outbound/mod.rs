@@ -15,10 +15,11 @@ mod video;
 
 use super::config::{Direction, ForwardingMode, Pause, StreamConfig};
 use super::event::EndpointEvent;
-use super::format::{AUDIO_CLOCK, audio_size, packet_size};
+use super::format::{AUDIO_CLOCK, VIDEO_CLOCK, audio_size, packet_size};
 use super::outbox::Outbox;
 use super::{Negotiation, PeerConfig, or_never};
 use crate::cc::{CallsAtOnce, ControlError, Controller, Decision, PacketReport, SenderState};
+use crate::media::encoder::Frame;
 use crate::media::microphone::Threads;
 use crate::media::pacer::{MediaPacket, Pacer, Padding};
 use crate::media::repair::{Repair, Retransmission};
