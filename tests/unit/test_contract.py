@@ -110,11 +110,11 @@ def test_all_problems_of_a_manifest_are_reported_at_once(run: Run) -> None:
     [
         (
             None,
-            "written by an older rtclab, with schema 1; this one reads schema 8",
+            "written by an older rtclab, with schema 1; this one reads schema 9",
             "run the scenario again",
         ),
-        (1, "written by an older rtclab, with schema 1; this one reads schema 8", "run the scenario again"),
-        (9, "written by a newer rtclab, with schema 9; this one reads schema 8", "update rtclab"),
+        (1, "written by an older rtclab, with schema 1; this one reads schema 9", "run the scenario again"),
+        (10, "written by a newer rtclab, with schema 10; this one reads schema 9", "update rtclab"),
     ],
 )
 def test_a_trace_of_another_version_is_refused_in_one_sentence(

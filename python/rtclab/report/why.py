@@ -20,7 +20,7 @@ from rtclab.metrics.accounts.losses import lost_packets
 from rtclab.metrics.accounts.packets import read
 from rtclab.metrics.accounts.queues import UsedPath, bottleneck_of
 from rtclab.metrics.accounts.stalls import Stall, stalls_of
-from rtclab.metrics.accounts.waits import STAGES, mean_waits_ms
+from rtclab.metrics.accounts.waits import SOUND_STAGES, STAGES, mean_sound_waits_ms, mean_waits_ms
 from rtclab.metrics.series import span_ns
 from rtclab.report.flow_lines import main_flows
 from rtclab.report.words import flow_in_words, number
@@ -54,6 +54,7 @@ class FlowAccount:
         lost_percent: lost packets in % of those that were sent; NaN if it is not known.
         stalls: the freezes of all repeats.
         waits_ms: the mean time of a picture in each stage, in ms; empty if it is not known.
+        sound_waits_ms: the same of sound.
         bottleneck: the path that was used most, in the first repeat that knows it.
         active_s: how long the flow was active in all repeats, in s.
         paths: words for paths that are more than a wire, such as a Wi-Fi hop.
@@ -66,6 +67,7 @@ class FlowAccount:
     lost_percent: float
     stalls: Sequence[Stall]
     waits_ms: Mapping[str, float]
+    sound_waits_ms: Mapping[str, float]
     bottleneck: UsedPath | None
     active_s: float
     paths: Mapping[str, str]
@@ -176,6 +178,7 @@ class FlowAccount:
             for (cause, where), length_ns in self._frozen_ns().most_common()
         ]
         rows += [("wait", stage, "", ms, "ms") for stage, ms in self.waits_ms.items()]
+        rows += [("sound_wait", stage, "", ms, "ms") for stage, ms in self.sound_waits_ms.items()]
         names = ("account", "what", "where", "value", "unit")
         return [{"flow": self.flow} | dict(zip(names, row, strict=True)) for row in rows]
 
@@ -207,12 +210,17 @@ STALLS_IN_WORDS = {
     "unknown": "have no known cause",
 }
 STAGES_IN_WORDS = {
-    "encoder": "before the first packet left",
+    "camera": "before the encoder",
+    "encoder": "in the encoder",
     "pacer": "in the pacer",
     "queues": "in queues",
     "wires": "on the wires",
+    "server": "at servers",
     "repair": "until lost packets were replaced",
-    "receiver": "in the receiver's buffer and decoder",
+    "jitter_buffer": "in the jitter buffer",
+    "lip_sync": "until the sound was there",
+    "decoder": "in the decoder",
+    "display": "before the screen",
 }
 
 
@@ -286,7 +294,10 @@ def _account(run: Run, flow: str) -> FlowAccount | None:
         lost = lost_packets(trace, flow)
         losses.update(zip(lost.cause.tolist(), lost.path.tolist(), strict=True))
     paths = _paths(run.scenario)
-    waits = [found for trace in traces if (found := mean_waits_ms(trace, flow))]
+    waits, sound_waits = (
+        [found for trace in traces if (found := mean(trace, flow))]
+        for mean in (mean_waits_ms, mean_sound_waits_ms)
+    )
     loss = [METRICS["packet_loss"].function(trace, flow) for trace in traces]
     return FlowAccount(
         flow,
@@ -296,6 +307,7 @@ def _account(run: Run, flow: str) -> FlowAccount | None:
         fmean(known) if (known := [one for one in loss if one == one]) else nan,
         [one for trace in traces for one in stalls_of(trace, flow)],
         {stage: fmean(one[stage] for one in waits) for stage in STAGES} if waits else {},
+        {stage: fmean(one[stage] for one in sound_waits) for stage in SOUND_STAGES} if sound_waits else {},
         next((one for trace in traces if (one := bottleneck_of(trace, flow, paths)) is not None), None),
         sum(end_ns - begin_ns for begin_ns, end_ns in (span_ns(trace, flow) for trace in traces)) / NS_PER_S,
         paths,

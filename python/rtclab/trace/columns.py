@@ -232,7 +232,8 @@ TABLES: dict[str, TableDescription] = {
         flow text: Flow that it belongs to
         ssrc int: SSRC of its stream
         rtp_timestamp int: RTP timestamp
-        captured_ns int?: When the camera took it; of a composed picture, the mean over the cameras in it
+        captured_ns int?: When the camera took it; of a composed picture, the mean over the cameras in \
+            it; live, from the sender's reports, or as the receiver supposes if there is no event log
         received_ns int?: When its last packet arrived
         rendered_ns int?: When it was shown, or given to the decoder of a server that mixes
         encode_begin_ns int?: Simulated: when its encoding began
