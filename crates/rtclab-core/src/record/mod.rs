@@ -10,8 +10,8 @@ mod packets;
 use crate::cc::Observation;
 use crate::ecn::Ecn;
 use crate::endpoint::{
-    AUDIO_CLOCK,
-    CandidatePair, EndpointEvent, InboundRtp, OutboundRtp, RemoteInboundRtp, Statistics,
+    AUDIO_CLOCK, CandidatePair, EndpointEvent, InboundRtp, OutboundRtp, RemoteInboundRtp,
+    Statistics,
 };
 use crate::media::encoder::Limitation;
 use crate::media::load::BusyTime;

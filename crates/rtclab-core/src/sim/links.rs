@@ -100,8 +100,16 @@ impl Links {
         if id as usize == self.flights.len() {
             self.flights.push(None);
         }
-        self.flights[id as usize] =
-            Some(Flight { from, to, datagram, past: past.left(now), wire_size, via, record, mark: None });
+        self.flights[id as usize] = Some(Flight {
+            from,
+            to,
+            datagram,
+            past: past.left(now),
+            wire_size,
+            via,
+            record,
+            mark: None,
+        });
         id
     }
 
@@ -209,7 +217,10 @@ mod tests {
                 mark,
             };
             flight.past.queued = Time::from_millis(3);
-            assert_eq!(flight.fate(), Fate { queued: Time::from_millis(3), held: Time::ZERO, mark: carried });
+            assert_eq!(
+                flight.fate(),
+                Fate { queued: Time::from_millis(3), held: Time::ZERO, mark: carried }
+            );
         }
     }
 
