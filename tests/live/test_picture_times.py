@@ -63,8 +63,8 @@ def test_the_delay_of_a_picture_is_that_of_the_time_in_it(tmp_path: Path, there:
         both = frames.join(seen.filter(pl.col("delay").is_not_null(), name=name), on="timestamp")
         assert both.height > 50
         error_ms = (both["rendered_ns"] - both["captured_ns"]) / 1e6 - both["delay"]
-        # Half of the difference of the two ways is 50 ms. Chromium says when a picture was taken to some ms, because
-        # it smooths the times that a camera gives.
+        # Half of the difference of the two ways is 50 ms. Chromium knows when a picture was taken to some ms,
+        # because it smooths the times that a camera gives.
         assert abs(float(error_ms.median())) < 20, error_ms.describe()  # type: ignore[arg-type]
         waits = waits_of(trace, flow)
         parts = [waits[f"{stage}_ns"].to_numpy() for stage in STAGES]

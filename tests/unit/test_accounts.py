@@ -16,6 +16,7 @@ from rtclab import Results, Trace
 from rtclab._native import CONGESTION_CONTROLS
 from rtclab.cli import main
 from rtclab.errors import BadInput
+from rtclab.experiment.results import check_names
 from rtclab.metrics import METRICS
 from rtclab.metrics.accounts.limits import LIMITS, course_of, limits_table
 from rtclab.metrics.accounts.losses import CAUSES as LOSS_CAUSES
@@ -189,7 +190,7 @@ def test_waits_of_a_picture_add_up_to_its_delay(tmp_path: Path, changes: dict[st
 
 CALLS_WITH_SOUND = [
     ("first-call", FLOW, {"audio": {}, f"{UP}loss": "5 %"}),
-    ("first-call", FLOW, {"audio": {}, "control": "gcc-2016"}),
+    ("first-call", FLOW, {"audio": {}, "link.down.delay": "80 ms"}),
     ("examples/sfu", "alice->bob", {"audio": {}}),
     ("examples/mixing-mcu", "mcu->bob", {}),
 ]
@@ -204,20 +205,22 @@ def test_waits_of_sound_add_up_to_its_delay(
         waits_ms = mean_sound_waits_ms(part, flow)
         assert sum(waits_ms.values()) == pytest.approx(METRICS["sound_delay"].function(part, flow), abs=1e-6)
         assert min(waits_ms.values()) >= 0
-        # W3C counts time in the buffer in steps of 10 ms, and a packet of 20 ms waits for up to 10 ms behind it.
+        # W3C counts time in the buffer in steps of 10 ms, and then a packet waits for up to 10 ms.
         buffer_ms = METRICS["audio_buffer_delay"].function(part, flow)
         assert waits_ms["jitter_buffer"] == pytest.approx(buffer_ms, abs=10)
         assert waits_ms["microphone"] == 20
 
 
-def test_a_longer_way_delays_sound_and_pictures_by_as_much_as_it_is_longer(tmp_path: Path) -> None:
+def test_a_longer_way_delays_sound_by_as_much_as_it_is_longer(tmp_path: Path) -> None:
     """Nothing queues or is lost, so that everything else of both calls is the same."""
     calm = WIDE | {"audio": {}, "control": "fixed"}
     near = run(tmp_path, calm | {f"{UP}delay": "20 ms"}, duration="20 s").traces[0]
     far = run(tmp_path, calm | {f"{UP}delay": "60 ms"}, duration="20 s").traces[0]
-    for name, error_ms in (("sound_delay", 6), ("picture_delay", 2)):
-        longer_ms = METRICS[name].function(far, FLOW) - METRICS[name].function(near, FLOW)
-        assert longer_ms == pytest.approx(40, abs=error_ms), name
+    sound_ms = [METRICS["sound_delay"].function(trace, FLOW) for trace in (near, far)]
+    # Playout may begin at any time within the 10 ms between two calls of the sound card.
+    assert sound_ms[1] - sound_ms[0] == pytest.approx(40, abs=10)
+    for mean in (mean_waits_ms, mean_sound_waits_ms):
+        assert mean(far, FLOW)["wires"] - mean(near, FLOW)["wires"] == pytest.approx(40, abs=0.5)
 
 
 @pytest.mark.parametrize("changes", [{}, {"servers.sfu.congestion_control.name": "goog-cc"}], ids=str)
@@ -236,11 +239,10 @@ def test_a_slow_processor_is_seen_in_the_encoder(tmp_path: Path) -> None:
     assert slow_ms["pacer"] < 2 * usual_ms["pacer"] + 5
 
 
-def test_the_earlier_name_of_the_delay_in_the_buffer_of_sound_says_the_present_one(tmp_path: Path) -> None:
-    results = run(tmp_path, {}, duration="5 s")
+def test_the_earlier_name_of_the_delay_in_the_buffer_of_sound_says_the_present_one() -> None:
     with pytest.raises(BadInput, match="no metric `audio_delay`") as refused:
-        results.metrics(["audio_delay"])
-    assert "audio_buffer_delay" in str(refused.value)
+        check_names(["audio_delay"])
+    assert "audio_buffer_delay" in str(refused.value.hint)
 
 
 def call(tmp_path: Path, changes: dict[str, Any], tcp: bool = False) -> Results:
