@@ -21,7 +21,7 @@ pytestmark = [pytest.mark.live, pytest.mark.measures, pytest.mark.needs(*CALL)]
 
 TEXT = """
 name = "stamped"
-duration = "20 s"
+duration = "30 s"
 [app]
 command = "python3 {folder}/server.py"
 port = 3000

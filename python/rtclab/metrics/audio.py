@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from math import nan
+from math import isnan, nan
 
 import numpy as np
 
 from rtclab.metrics.delay import arrived_in_window
-from rtclab.metrics.packets import packets_of
 from rtclab.metrics.promises import inside_ns, promised
 from rtclab.metrics.registry import EXACT, OF_REPORTS, UNKNOWN, bounded, metric, sources
 from rtclab.metrics.series import (
@@ -110,12 +109,11 @@ def way_of_sound_ms(trace: Trace, flow: str) -> float:
 
 
 def packet_length_ms(trace: Trace, flow: str) -> float:
-    """Length (ms) of a packet of sound, from the median time between packets; NaN without packets."""
-    packets = packets_of(trace.whole, flow)
-    between_ns = np.diff(packets.sent_ns[packets.of_kinds("audio")])
-    if not between_ns.size:
+    """Length (ms) of a packet of sound, from the samples that were played of each; NaN if it is not known."""
+    samples = _ratio(trace, flow, "jitterBufferEmittedCount", "packetsReceived")
+    if isnan(samples):
         return nan
-    return min(OPUS_LENGTHS_MS, key=lambda length_ms: abs(length_ms - np.median(between_ns) / NS_PER_MS))
+    return min(OPUS_LENGTHS_MS, key=lambda length_ms: abs(length_ms - MS_PER_S * samples / AUDIO_CLOCK))
 
 
 @metric(unit="ms", better="lower", source="W3C webrtc-stats, jitterBufferTargetDelay", known=OF_REPORTS)
