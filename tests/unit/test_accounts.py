@@ -17,6 +17,7 @@ from rtclab import Results, Trace
 from rtclab._native import CONGESTION_CONTROLS
 from rtclab.cli import main
 from rtclab.errors import BadInput, TraceError
+from rtclab.experiment.results import check_names
 from rtclab.metrics import METRICS
 from rtclab.metrics.accounts import ACCOUNTS
 from rtclab.metrics.accounts.limits import LIMITS, course_of, limits_table
@@ -24,7 +25,13 @@ from rtclab.metrics.accounts.losses import CAUSES as LOSS_CAUSES
 from rtclab.metrics.accounts.losses import losses_table
 from rtclab.metrics.accounts.stalls import CAUSES as STALL_CAUSES
 from rtclab.metrics.accounts.stalls import stalls_table
-from rtclab.metrics.accounts.waits import STAGES, mean_waits_ms, waits_table
+from rtclab.metrics.accounts.waits import (
+    SOUND_STAGES,
+    STAGES,
+    mean_sound_waits_ms,
+    mean_waits_ms,
+    waits_table,
+)
 from rtclab.metrics.series import span_ns
 
 FLOW = "alice->bob"
@@ -212,6 +219,63 @@ def test_waits_of_a_picture_add_up_to_its_delay(tmp_path: Path, changes: dict[st
     )
 
 
+CALLS_WITH_SOUND = [
+    ("first-call", FLOW, {"audio": {}, f"{UP}loss": "5 %"}),
+    ("first-call", FLOW, {"audio": {}, "link.down.delay": "80 ms"}),
+    ("examples/sfu", "alice->bob", {"audio": {}}),
+    ("examples/mixing-mcu", "mcu->bob", {}),
+]
+
+
+@pytest.mark.parametrize(("scenario", "flow", "changes"), CALLS_WITH_SOUND, ids=str)
+def test_waits_of_sound_add_up_to_its_delay(
+    tmp_path: Path, scenario: str, flow: str, changes: dict[str, Any]
+) -> None:
+    trace = run(tmp_path, changes, scenario, duration="20 s").traces[0]
+    for part in (trace, trace.between("5 s", "15 s")):
+        waits_ms = mean_sound_waits_ms(part, flow)
+        assert sum(waits_ms.values()) == pytest.approx(METRICS["sound_delay"].function(part, flow), abs=1e-6)
+        assert min(waits_ms.values()) >= 0
+        # W3C counts time in the buffer in steps of 10 ms, and then a packet waits for up to 10 ms.
+        buffer_ms = METRICS["audio_buffer_delay"].function(part, flow)
+        assert waits_ms["jitter_buffer"] == pytest.approx(buffer_ms, abs=10)
+        assert waits_ms["microphone"] == 20
+
+
+def test_a_longer_way_delays_sound_by_as_much_as_it_is_longer(tmp_path: Path) -> None:
+    """Nothing queues or is lost, so that everything else of both calls is the same."""
+    calm = WIDE | {"audio": {}, "control": "fixed"}
+    near = run(tmp_path, calm | {f"{UP}delay": "20 ms"}, duration="20 s").traces[0]
+    far = run(tmp_path, calm | {f"{UP}delay": "60 ms"}, duration="20 s").traces[0]
+    sound_ms = [METRICS["sound_delay"].function(trace, FLOW) for trace in (near, far)]
+    # Playout may begin at any time within the 10 ms between two calls of the sound card.
+    assert sound_ms[1] - sound_ms[0] == pytest.approx(40, abs=10)
+    for mean in (mean_waits_ms, mean_sound_waits_ms):
+        assert mean(far, FLOW)["wires"] - mean(near, FLOW)["wires"] == pytest.approx(40, abs=0.5)
+
+
+@pytest.mark.parametrize("changes", [{}, {"servers.sfu.congestion_control.name": "goog-cc"}], ids=str)
+def test_what_a_server_holds_is_a_stage_of_what_it_forwards(tmp_path: Path, changes: dict[str, Any]) -> None:
+    trace = run(tmp_path, changes, "examples/sfu", duration="20 s").traces[0]
+    waits_ms = mean_waits_ms(trace, "alice->bob")
+    assert sum(waits_ms.values()) == pytest.approx(METRICS["picture_delay"].function(trace, "alice->bob"))
+    assert (waits_ms["server"] > 0.1) == bool(changes), waits_ms
+
+
+def test_a_slow_processor_is_seen_in_the_encoder(tmp_path: Path) -> None:
+    """A picture of 640x360 has 0.23 Mpixel, which take 77 ms at 3 Mpixel/s."""
+    slow = {"participants.alice.host.encoder_capacity": "3 Mpixel/s"}
+    usual_ms, slow_ms = (mean_waits_ms(run(tmp_path, WIDE | one).traces[0], FLOW) for one in ({}, slow))
+    assert slow_ms["encoder"] > 5 * usual_ms["encoder"]
+    assert slow_ms["pacer"] < 2 * usual_ms["pacer"] + 5
+
+
+def test_the_earlier_name_of_the_delay_in_the_buffer_of_sound_says_the_present_one() -> None:
+    with pytest.raises(BadInput, match="no metric `audio_delay`") as refused:
+        check_names(["audio_delay"])
+    assert "audio_buffer_delay" in str(refused.value.hint)
+
+
 def call(tmp_path: Path, changes: dict[str, Any], tcp: bool = False) -> Results:
     """A call over 3 Mbit/s, with changes that make alice's way to bob bad; with ``tcp``, beside an upload."""
     usual = {f"{UP}capacity": "3 Mbit/s", f"{UP}queue": "200 ms", "link.down.capacity": "20 Mbit/s"}
@@ -342,6 +406,6 @@ def test_the_page_of_a_run_says_why(tmp_path: Path) -> None:
 
 def test_the_page_about_reasons_has_every_limit_cause_and_stage() -> None:
     page = (Path(__file__).parents[2] / "docs" / "why.md").read_text()
-    for names in (LIMITS, LOSS_CAUSES, STALL_CAUSES, STAGES):
+    for names in (LIMITS, LOSS_CAUSES, STALL_CAUSES, STAGES, SOUND_STAGES):
         for name, meaning in names.items():
             assert f"| `{name}` | {meaning} |" in page

@@ -232,7 +232,7 @@ STATS: dict[str, Any] = {
         "local": {"address": NODE, "port": 50000, "candidateType": "relay"},
         "remote": {"address": "10.77.0.3", "port": 50001, "candidateType": "host"},
     },
-    "frames": [[90, NOW_MS - 100, None, NOW_MS, 640, 480]],
+    "frames": [[90, NOW_MS - 100, None, NOW_MS, 640, 480, 1.5, None]],
 }
 
 
@@ -241,10 +241,10 @@ def test_times_of_a_page_whose_clock_is_wrong_are_converted() -> None:
     made = checker(year_ms)
     event = made.report({**EVENT, "at_ms": NOW_MS + year_ms - 20}, NOW_MS)
     assert event["at_ms"] == pytest.approx(NOW_MS - 20)
-    frames = [[90, NOW_MS + year_ms - 100, None, NOW_MS + 2 * year_ms, 640, 480]]
+    frames = [[90, NOW_MS + year_ms - 100, None, NOW_MS + 2 * year_ms, 640, 480, 1.5, None]]
     stats = made.report({**STATS, "at_ms": NOW_MS + year_ms, "frames": frames}, NOW_MS)
     assert stats["at_ms"] == pytest.approx(NOW_MS)
-    assert stats["frames"] == [[90, pytest.approx(NOW_MS - 100), None, None, 640, 480]], (
+    assert stats["frames"] == [[90, pytest.approx(NOW_MS - 100), None, None, 640, 480, 1.5, None]], (
         "impossible is unknown"
     )
 
@@ -297,7 +297,7 @@ def test_text_cannot_control_the_terminal() -> None:
         {**STATS, "reports": [{**SENT, "mimeType": "video/\x1b"}]},
         {**STATS, "reports": [SENT] * 101},
         {**STATS, "frames": [[1, 2, 3]]},
-        {**STATS, "frames": [[90, None, None, None, 640, -1]]},
+        {**STATS, "frames": [[90, None, None, None, 640, -1, None, None]]},
         {**STATS, "frames": "x"},
         {"type": "payload_types", "number": 0, "at_ms": NOW_MS, "codecs": {"96": "VP8"}, "kinds": {}},
         {"type": "payload_types", "number": 0, "at_ms": NOW_MS, "codecs": {"x": "VP8"}, "kinds": {"x": "v"}},
@@ -474,7 +474,9 @@ def test_what_is_no_list_of_messages_is_refused(body: str | bytes, reason: str) 
 
 
 def many_frames() -> list[Json]:
-    return [{**STATS, "at_ms": time.time() * 1e3, "frames": [[None, None, None, None, 0, 0]] * 2000}]
+    return [
+        {**STATS, "at_ms": time.time() * 1e3, "frames": [[None, None, None, None, 0, 0, None, None]] * 2000}
+    ]
 
 
 @pytest.mark.parametrize(

@@ -330,7 +330,7 @@ def test_frames_belong_to_the_stream_that_is_shown_and_are_added_once() -> None:
     for at_ms, decoded_7, decoded_8 in ((1000, 30, 0), (2000, 31, 29), (3000, 31, 29)):
         streams = [common | {"ssrc": 7, "framesDecoded": decoded_7}]
         streams += [common | {"ssrc": 8, "framesDecoded": decoded_8}]
-        frames = [[at_ms * 90, None, None, at_ms, 640, 480]]
+        frames = [[at_ms * 90, None, None, at_ms, 640, 480, 1.5, None]]
         message = {"number": 0, "at_ms": at_ms, "reports": streams, "frames": frames}
         recorder.add_stats("alice", message)
     assert recorder.table("frames").select("ssrc", "rendered_ns").rows() == [
@@ -367,7 +367,7 @@ def test_received_streams_belong_to_the_flow_from_the_peer_and_sent_ones_to_the_
         {"type": "candidate-pair", "availableOutgoingBitrate": 5e5, **pair},
         {"type": "remote-inbound-rtp", "kind": "video", "ssrc": 8, "packetsLost": 0, "jitter": 0.0},
     ]
-    frames = [[90_000, None, 1_000_010, 1_000_030, 640, 480]]
+    frames = [[90_000, None, 1_000_010, 1_000_030, 640, 480, 1.5, None]]
     recorder.add_stats("alice", {"number": 0, "at_ms": 1_002_000.5, "reports": reports, "frames": frames})
     assert recorder.table("inbound_rtp").select("at_ns", "participant", "flow", "ssrc").rows() == [
         (2_000_500_000, "alice", "bob->alice", 7)
@@ -378,7 +378,7 @@ def test_received_streams_belong_to_the_flow_from_the_peer_and_sent_ones_to_the_
         ("available_outgoing_bitrate_bps", 500_000.0)
     ]
     assert recorder.table("frames").rows() == [
-        ("bob->alice", 7, 90_000, None, 10 * MS, 30 * MS, 640, 480, None)
+        ("bob->alice", 7, 90_000, None, 10 * MS, 30 * MS, None, None, 1.5 * MS, None, 640, 480, None)
     ]
 
 
@@ -390,7 +390,7 @@ def test_when_a_picture_was_taken_is_unknown_behind_a_server_that_composes(
     recorder = Recorder(connections, run_began_ms=1_000_000)
     stream = {"type": "inbound-rtp", "kind": "video", "ssrc": 7, "packetsReceived": 5, "packetsLost": 0}
     stream |= {"bytesReceived": 6, "headerBytesReceived": 1, "jitter": 0.002}
-    frames = [[90_000, 1_000_005, 1_000_010, 1_000_030, 640, 480]]
+    frames = [[90_000, 1_000_005, 1_000_010, 1_000_030, 640, 480, 1.5, None]]
     recorder.add_stats("alice", {"number": 0, "at_ms": 1_002_000, "reports": [stream], "frames": frames})
     assert recorder.table("frames").select("captured_ns", "rendered_ns").rows() == [(captured_ns, 30 * MS)]
 
@@ -408,7 +408,7 @@ def test_a_report_that_the_browser_repeats_is_kept_once_together_with_its_new_fr
     stream = {"type": "inbound-rtp", "kind": "video", "ssrc": 7, "packetsReceived": 5, "packetsLost": 0}
     stream |= {"bytesReceived": 6, "headerBytesReceived": 1, "jitter": 0.002}
     for rendered_ms in (100, 140):
-        frames = [[rendered_ms * 90, None, None, rendered_ms, 640, 480]]
+        frames = [[rendered_ms * 90, None, None, rendered_ms, 640, 480, 1.5, None]]
         recorder.add_stats("alice", {"number": 0, "at_ms": 1000, "reports": [stream], "frames": frames})
     assert recorder.table("inbound_rtp").height == 1
     assert recorder.table("frames")["rendered_ns"].to_list() == [100 * MS, 140 * MS]

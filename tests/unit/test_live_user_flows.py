@@ -91,7 +91,7 @@ class Laboratory:
             }
             for ssrc in receives
         ]
-        frames = {f"track{ssrc}": [[90, None, None, 1001.0, 640, 480]] for ssrc in receives}
+        frames = {f"track{ssrc}": [[90, None, None, 1001.0, 640, 480, 1.5, None]] for ssrc in receives}
         self.say(participant, type="stats", number=number, reports=reports, selected=[ends], frames=frames)
 
     def flows(self, taken: Iterable[str] = ()) -> UserFlows:
@@ -323,7 +323,7 @@ def test_a_page_that_reports_too_much_is_bounded(tmp_path: Path) -> None:
             fail=lambda reason: None,
             sleep_until=lambda at_ns: asyncio.sleep(0),
         )
-        frames = {track: [[None, None, None, None, 0, 0]] * 500 for track in "ab"}
+        frames = {track: [[None, None, None, None, 0, 0, None, None]] * 500 for track in "ab"}
         stats = {"type": "stats", "number": 0, "reports": [], "selected": [], "frames": frames}
         for _ in range(40):
             page.on_report(json.dumps({**stats, "at_ms": time.time() * 1e3}))

@@ -9,7 +9,7 @@ import pytest
 from synthetic_run import report, trace
 
 from rtclab.backend.sim import SimBackend
-from rtclab.metrics import audio
+from rtclab.metrics import METRICS, audio
 from rtclab.scenario import Scenario
 from rtclab.trace import Trace
 
@@ -45,14 +45,20 @@ def test_concealment_is_a_share_of_the_sound_and_a_number_per_minute() -> None:
 
 
 def test_delays_are_means_over_samples_of_audio() -> None:
-    assert audio.audio_delay(heard(), FLOW) == pytest.approx(50)
+    assert audio.audio_buffer_delay(heard(), FLOW) == pytest.approx(50)
     assert audio.audio_target_delay(heard().within((2, 4)), FLOW) == pytest.approx(40)
 
 
 def test_without_audio_nothing_is_known() -> None:
     silent = trace(spans_s={FLOW: (0, 2)}, inbound_rtp=[report(1, jitterBufferDelay=1.0)])
-    for of in (audio.audio_concealed, audio.audio_delay, audio.audio_target_delay, audio.concealment_events):
-        assert isnan(of(silent, FLOW))
+    for name in (
+        "audio_concealed",
+        "audio_buffer_delay",
+        "audio_target_delay",
+        "concealment_events",
+        "sound_delay",
+    ):
+        assert isnan(METRICS[name].function(silent, FLOW)), name
 
 
 def test_a_simulated_call_has_them_and_lost_packets_are_concealed(tmp_path: Path) -> None:
@@ -67,5 +73,5 @@ def test_a_simulated_call_has_them_and_lost_packets_are_concealed(tmp_path: Path
     assert 3.5 < audio.audio_concealed(called, FLOW) < 9
     # Audio waits for the video, whose buffer holds 0.9 of a round trip of about 130 ms and more.
     assert 100 < audio.audio_target_delay(called, FLOW) < 300
-    assert 80 < audio.audio_delay(called, FLOW) < 300
+    assert 80 < audio.audio_buffer_delay(called, FLOW) < 300
     assert 90 < audio.concealment_events(called, FLOW) < 250

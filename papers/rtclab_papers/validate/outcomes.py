@@ -38,7 +38,7 @@ FIRST = (
     "jitter_buffer_delay",
     "audio_concealed",
     "concealment_events",
-    "audio_delay",
+    "audio_buffer_delay",
     "audio_target_delay",
     "setup_signalling",
     "setup_ice",

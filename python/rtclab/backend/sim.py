@@ -293,6 +293,7 @@ NOT_SIMULATED = {
         "decoderImplementation",
         "powerEfficientDecoder",
     },
+    "frames": {"display_ns"},
     "host": {"memory_bytes"},
 }
 """Columns that only live calls have."""

@@ -11,7 +11,7 @@ from rtclab.trace import NS_PER_S, SCHEMAS, Trace, Window, closed
 LONGEST_S = 3600
 """Maximum length of a call, so that it is estimated and simulated in minutes."""
 
-_LENGTHS = ("queued_ns",)
+_LENGTHS = ("queued_ns", "held_ns", "decode_ns", "display_ns")
 """Columns in ns that are no times."""
 
 

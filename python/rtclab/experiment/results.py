@@ -42,6 +42,7 @@ from rtclab.experiment.summary import (
 from rtclab.experiment.window import Moment, check_reached, open_window
 from rtclab.metrics import METRICS, essentials
 from rtclab.metrics.accounts import ACCOUNTS
+from rtclab.metrics.registry import EARLIER
 from rtclab.phrases import names_in_words
 from rtclab.renamed import BETWEEN, Gone, renamed
 from rtclab.scenario.table import closest
@@ -1020,7 +1021,8 @@ def check_names(metrics: Sequence[str], known: Collection[str] = METRICS) -> Non
     """
     for name in metrics:
         if name not in known:
-            raise BadInput(f"no metric `{name}`", hint=closest(name, known) or "`rtclab metrics` lists them")
+            hint = EARLIER.get(name) or closest(name, known) or "`rtclab metrics` lists them"
+            raise BadInput(f"no metric `{name}`", hint=hint)
 
 
 def chosen_metrics(given: str | Sequence[str] | None, known: Collection[str] = METRICS) -> list[str] | None:

@@ -13,6 +13,7 @@ from rtclab.errors import BadInput, FieldError
 from rtclab.experiment.flows import matching
 from rtclab.gates.checks import Check
 from rtclab.metrics import METRICS, Metric
+from rtclab.metrics.registry import EARLIER
 from rtclab.metrics.statistics import summarise
 from rtclab.scenario import Scenario
 from rtclab.scenario.table import closest, one_of
@@ -143,7 +144,8 @@ def metric_named(name: str) -> Metric:
         FieldError: there is no such metric.
     """
     if name not in METRICS:
-        raise FieldError(f"no metric `{name}`", hint=closest(name, METRICS) or "`rtclab metrics` lists them")
+        hint = EARLIER.get(name) or closest(name, METRICS) or "`rtclab metrics` lists them"
+        raise FieldError(f"no metric `{name}`", hint=hint)
     return METRICS[name]
 
 

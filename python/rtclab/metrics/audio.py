@@ -1,13 +1,14 @@
-"""Audio at the listener: delay of playout, and sound made up because packets were missing."""
+"""Audio at the listener: delay from mouth to ear, and sound made up because packets were missing."""
 
 from __future__ import annotations
 
-from math import nan
+from math import isnan, nan
 
 import numpy as np
 
+from rtclab.metrics.delay import arrived_in_window
 from rtclab.metrics.promises import NO_SPANS, inside_ns, promised
-from rtclab.metrics.registry import OF_REPORTS, metric
+from rtclab.metrics.registry import EXACT, OF_REPORTS, UNKNOWN, bounded, metric, sources
 from rtclab.metrics.series import (
     NO_SAMPLES,
     Array,
@@ -19,10 +20,14 @@ from rtclab.metrics.series import (
     span_ns,
     until_end,
 )
-from rtclab.trace import NS_PER_S, Trace
+from rtclab.trace import NS_PER_MS, NS_PER_S, Trace
 
 MS_PER_S = 1000
 PERCENT = 100
+AUDIO_CLOCK = 48_000
+"""Ticks a second of the RTP clock of Opus (RFC 7587, 4.1)."""
+OPUS_LENGTHS_MS = (2.5, 5.0, 10.0, 20.0, 40.0, 60.0, 80.0, 100.0, 120.0)
+"""What a packet of Opus may last (RFC 6716, 2.1.4; RFC 7587, 4.2)."""
 
 
 @metric(
@@ -56,9 +61,61 @@ def concealment_events(trace: Trace, flow: str) -> float:
 
 
 @metric(unit="ms", better="lower", source="W3C webrtc-stats, jitterBufferDelay", known=OF_REPORTS)
-def audio_delay(trace: Trace, flow: str) -> float:
+def audio_buffer_delay(trace: Trace, flow: str) -> float:
     """Mean time (ms) that sound waited in the jitter buffer, over the samples that left it."""
     return MS_PER_S * _ratio(trace, flow, "jitterBufferDelay", "jitterBufferEmittedCount")
+
+
+@metric(
+    unit="ms",
+    better="lower",
+    source="ITU-T G.114, mouth to ear; W3C webrtc-stats",
+    known=sources(
+        EXACT,
+        bounded("to 10 ms, the step in which jitter buffers count, without the time to record and encode"),
+        UNKNOWN,
+        UNKNOWN,
+        UNKNOWN,
+    ),
+)
+def sound_delay(trace: Trace, flow: str) -> float:
+    """Mean time (ms) from the microphone to the loudspeaker, over the sound that left the jitter buffer.
+
+    It contains the length of a packet, whose beginning is recorded first, the network, the jitter buffer, and
+    the sound output of the receiver's machine. Simulated, it is the time of the beginning of each packet.
+    Live, it is a sum of means: the length of a packet, the way of the packets, W3C's jitterBufferDelay, and
+    the totalPlayoutDelay of the sound output, which Firefox does not tell. Of a flow from a server that mixes
+    sound, it begins at the server.
+    """
+    exact_ms = MS_PER_S * _ratio(trace, flow, "totalSoundDelay", "jitterBufferEmittedCount")
+    if exact_ms == exact_ms:
+        return exact_ms
+    return (
+        packet_length_ms(trace, flow)
+        + way_of_sound_ms(trace, flow)
+        + audio_buffer_delay(trace, flow)
+        + output_ms(trace, flow)
+    )
+
+
+def output_ms(trace: Trace, flow: str) -> float:
+    """Mean time (ms) from the jitter buffer of audio to the loudspeaker; NaN if it is not known."""
+    return MS_PER_S * _ratio(trace, flow, "totalPlayoutDelay", "totalSamplesCount")
+
+
+def way_of_sound_ms(trace: Trace, flow: str) -> float:
+    """Mean one-way delay (ms) of the packets of sound that arrived; NaN if there are none."""
+    packets = arrived_in_window(trace, flow)
+    sound = packets.chosen(packets.of_kinds("audio"))
+    return float((sound.delivered_ns - sound.sent_ns).mean()) / NS_PER_MS if sound.sent_ns.size else nan
+
+
+def packet_length_ms(trace: Trace, flow: str) -> float:
+    """Length (ms) of a packet of sound, from the samples that were played of each; NaN if it is not known."""
+    samples = _ratio(trace, flow, "jitterBufferEmittedCount", "packetsReceived")
+    if isnan(samples):
+        return nan
+    return min(OPUS_LENGTHS_MS, key=lambda length_ms: abs(length_ms - MS_PER_S * samples / AUDIO_CLOCK))
 
 
 @metric(unit="ms", better="lower", source="W3C webrtc-stats, jitterBufferTargetDelay", known=OF_REPORTS)

@@ -186,7 +186,7 @@ def queuing_histogram(trace: Trace, flow: str) -> tuple[Array, Array]:
     """
     if trace.window is None:
         return _histogram([trace], flow, "queuing_histogram")
-    waited_ns = _in_window(trace, flow).queued_ns
+    waited_ns = arrived_in_window(trace, flow).queued_ns
     return _counted(waited_ns[waited_ns != NEVER])
 
 
@@ -210,7 +210,7 @@ def _delay_variation(trace: Trace, flow: str, percent: float) -> float:
 
 def _delay_variation_in(trace: Trace, flow: str, percent: float) -> float:
     least_ms, _ = trace.cached(_bins, flow)
-    all_ns, delays_ns = _delays_ns(_arrived(trace, flow)), _delays_ns(_in_window(trace, flow))
+    all_ns, delays_ns = _delays_ns(_arrived(trace, flow)), _delays_ns(arrived_in_window(trace, flow))
     base_ns = round(least_ms[0] * NS_PER_MS) if least_ms.size else all_ns.min(initial=np.iinfo(np.int64).max)
     # A copy of a live server whose original was not found has only a part of its delay.
     delays_ns = delays_ns[delays_ns >= base_ns]
@@ -223,8 +223,8 @@ def _bin_of(packets: Array, percent: float) -> int:
     return int(np.searchsorted(reached, percent * reached[-1] / 100))
 
 
-def _in_window(trace: Trace, flow: str) -> PacketColumns:
-    """The packets sent in the window that arrived. Histograms have no times."""
+def arrived_in_window(trace: Trace, flow: str) -> PacketColumns:
+    """The packets whose delays count that were sent in the trace's window and arrived; see ``_arrived``."""
     packets, (begin_ns, end_ns) = _arrived(trace, flow), window_ns(trace)
     return packets.chosen((packets.sent_ns >= begin_ns) & (packets.sent_ns < end_ns))
 
@@ -253,7 +253,7 @@ def one_way_delay_cdf(traces: Sequence[Trace], flow: str) -> tuple[Array, Array]
     if all(trace.window is None for trace in traces):
         lower_ms, packets = _histogram(traces, flow, "delay_histogram")
     else:
-        delays_ns = [_delays_ns(_in_window(trace, flow)) for trace in traces]
+        delays_ns = [_delays_ns(arrived_in_window(trace, flow)) for trace in traces]
         lower_ms, packets = _counted(np.concatenate(delays_ns))
     return cdf_of_bins(lower_ms, packets)
 

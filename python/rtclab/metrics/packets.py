@@ -30,6 +30,7 @@ class PacketColumns:
     sent_ns: IntegerArray
     delivered_ns: IntegerArray
     queued_ns: IntegerArray
+    held_ns: IntegerArray
     size_bytes: IntegerArray
     is_rtp: NDArray[np.bool_]
     kind: NDArray[np.uint8]
@@ -59,6 +60,7 @@ COLUMNS = {
     "sent_ns": pl.col("sent_ns"),
     "delivered_ns": pl.col("delivered_ns").fill_null(NEVER),
     "queued_ns": pl.col("queued_ns").fill_null(NEVER),
+    "held_ns": pl.col("held_ns").fill_null(NEVER),
     "size_bytes": pl.col("size_bytes"),
     "is_rtp": pl.col("protocol") == "rtp",
     "kind": pl.col("kind").replace_strict(

@@ -196,6 +196,9 @@ ESSENTIAL = (
 )
 """The metrics to look at first, in the order in which they are shown."""
 
+EARLIER = {"audio_delay": "it is called `audio_buffer_delay` now; `sound_delay` is from mouth to ear"}
+"""Hints about metrics that had another name."""
+
 INSTEAD = {
     "receiving_rate": ("stats_receiving_rate", "stats_sending_rate"),
     "queuing_delay_p95": ("delay_variation_p95",),

@@ -20,7 +20,7 @@ from rtclab.metrics.accounts.losses import lost_packets
 from rtclab.metrics.accounts.packets import read
 from rtclab.metrics.accounts.queues import UsedPath, bottleneck_of
 from rtclab.metrics.accounts.stalls import Stall, gaps_of, stalls_of
-from rtclab.metrics.accounts.waits import STAGES, mean_waits_ms
+from rtclab.metrics.accounts.waits import SOUND_STAGES, STAGES, mean_sound_waits_ms, mean_waits_ms
 from rtclab.metrics.series import span_ns
 from rtclab.report.flow_lines import main_flows
 from rtclab.report.words import flow_in_words, number
@@ -70,6 +70,7 @@ class FlowAccount:
         gaps: the gaps of sound of all repeats.
         concealed_percent: sound that was made up, in % of what was promised; NaN if it is not known.
         waits_ms: the mean time of a picture in each stage, in ms; empty if it is not known.
+        sound_waits_ms: the same of sound.
         bottleneck: the path in whose queue its packets waited longest, in the first repeat that knows it.
         queue: the same for the part of the way that its congestion control sees: to a server, if one forwards
             its media.
@@ -86,6 +87,7 @@ class FlowAccount:
     gaps: Sequence[Stall]
     concealed_percent: float
     waits_ms: Mapping[str, float]
+    sound_waits_ms: Mapping[str, float]
     bottleneck: UsedPath | None
     queue: UsedPath | None
     active_s: float
@@ -242,6 +244,7 @@ class FlowAccount:
             for (cause, where), length_ns in _spent_ns(self.gaps).most_common()
         ]
         rows += [("wait", stage, "", ms, "ms") for stage, ms in self.waits_ms.items()]
+        rows += [("sound_wait", stage, "", ms, "ms") for stage, ms in self.sound_waits_ms.items()]
         names = ("account", "what", "where", "value", "unit")
         return [{"flow": self.flow} | dict(zip(names, row, strict=True)) for row in rows]
 
@@ -288,12 +291,17 @@ SOUND_IN_WORDS = {
     "unknown": "from an unknown cause",
 }
 STAGES_IN_WORDS = {
-    "encoder": "before the first packet left",
+    "camera": "before the encoder",
+    "encoder": "in the encoder",
     "pacer": "in the pacer",
     "queues": "in queues",
     "wires": "on the wires",
+    "server": "at servers",
     "repair": "until lost packets were replaced",
-    "receiver": "in the receiver's buffer and decoder",
+    "jitter_buffer": "in the jitter buffer",
+    "lip_sync": "until the sound was there",
+    "decoder": "in the decoder",
+    "display": "before the screen",
 }
 
 
@@ -421,7 +429,10 @@ def _account(run: Run, flow: str) -> FlowAccount | None:
         lost = lost_packets(trace, flow)
         losses.update(zip(lost.cause.tolist(), lost.path.tolist(), strict=True))
     paths = _paths(run.scenario)
-    waits = [found for trace in traces if (found := mean_waits_ms(trace, flow))]
+    waits, sound_waits = (
+        [found for trace in traces if (found := mean(trace, flow))]
+        for mean in (mean_waits_ms, mean_sound_waits_ms)
+    )
     return FlowAccount(
         flow,
         {name: fmean(one.get(name, 0.0) for one in shares) for name in NAMES},
@@ -432,6 +443,7 @@ def _account(run: Run, flow: str) -> FlowAccount | None:
         [one for trace in traces for one in gaps_of(trace, flow)],
         _mean_of("audio_concealed", traces, flow),
         {stage: fmean(one[stage] for one in waits) for stage in STAGES} if waits else {},
+        {stage: fmean(one[stage] for one in sound_waits) for stage in SOUND_STAGES} if sound_waits else {},
         _bottleneck(traces, flow, paths),
         _bottleneck(traces, sending_leg(traces[0], flow), paths),
         sum(end_ns - begin_ns for begin_ns, end_ns in (span_ns(trace, flow) for trace in traces)) / NS_PER_S,

@@ -64,6 +64,8 @@ TABLES: dict[str, TableDescription] = {
             relay or server included; null in captures and logs
         queued_path text?: Path of these in whose queue it waited longest; null if it waited in none, in \
             captures, in logs, and in traces of schema 8
+        held_ns int?: How long servers held a delivered packet between its legs, 0 without a server; null in \
+            captures and logs
         dropped_ns int?: When it was dropped
         drop_cause text?: `queue` (it was full), `aqm` (the queue signalled congestion) or `loss`
         drop_path text?: Path that dropped it
@@ -190,6 +192,11 @@ TABLES: dict[str, TableDescription] = {
         jitterBufferTargetDelay float?: Sum of the delays that the jitter buffer aimed at, in seconds
         jitterBufferMinimumDelay float?: Sum of the delays that network conditions alone asked for, in \
             seconds
+        totalPlayoutDelay float?: Sum of the times from the jitter buffer to the loudspeaker, over the \
+            samples that the sound output took, in seconds; of `media-playout` in W3C
+        totalSamplesCount int?: Audio samples that the sound output took; of `media-playout` in W3C
+        totalSoundDelay float?: Simulated: sum of the times from the microphone to the loudspeaker, over the \
+            samples that left the jitter buffer, in seconds
         totalSamplesReceived int?: Audio samples played, concealed ones included
         concealedSamples int?: Audio samples made up because of missing packets
         silentConcealedSamples int?: Concealed samples that were silence or noise
@@ -237,9 +244,14 @@ TABLES: dict[str, TableDescription] = {
         flow text: Flow that it belongs to
         ssrc int: SSRC of its stream
         rtp_timestamp int: RTP timestamp
-        captured_ns int?: When the camera took it; of a composed picture, the mean over the cameras in it
+        captured_ns int?: When the camera took it; of a composed picture, the mean over the cameras in \
+            it; live, from the sender's reports, or as the receiver supposes if there is no event log
         received_ns int?: When its last packet arrived
         rendered_ns int?: When it was shown, or given to the decoder of a server that mixes
+        encode_begin_ns int?: Simulated: when its encoding began
+        encoded_ns int?: Simulated: when it was encoded
+        decode_ns int?: How long it was in the decoder
+        display_ns int?: Live: how long it waited for the screen when the page had it
         width int: Width in pixels
         height int: Height in pixels
         size_bytes int?: Size of the encoded frame

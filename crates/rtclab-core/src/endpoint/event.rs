@@ -47,6 +47,15 @@ pub enum EndpointEvent {
         /// Encoded size.
         size: Bytes,
     },
+    /// A picture has been encoded.
+    Encoded {
+        /// SSRC of its stream.
+        ssrc: u32,
+        /// Its RTP timestamp.
+        timestamp: u32,
+        /// When its encoding began.
+        begin: Time,
+    },
     /// A composed picture begins to be encoded; see [`PeerConfig::composes`](super::PeerConfig::composes).
     Composed {
         /// When it was composed.

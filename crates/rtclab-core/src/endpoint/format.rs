@@ -10,7 +10,7 @@ use crate::units::Bytes;
 /// RTP clock rate of video, in Hz.
 pub(super) const VIDEO_CLOCK: u64 = 90_000;
 /// RTP clock rate of Opus, in Hz.
-pub(super) const AUDIO_CLOCK: u64 = 48_000;
+pub(crate) const AUDIO_CLOCK: u64 = 48_000;
 
 /// Header size of every RTP packet, except packets of sound with its level: 12 bytes, 4 before extensions, 4 of abs-send-time,
 /// and 3 of the transport-wide sequence number with 1 of padding, if there is one.

@@ -42,6 +42,7 @@ pub use config::{
 };
 pub use event::EndpointEvent;
 pub use fan_out::{FanOut, FanOutPacket};
+pub(crate) use format::AUDIO_CLOCK;
 pub use statistics::{
     CandidatePair, CandidatePairColumns, InboundRtp, InboundRtpColumns, OutboundRtp,
     OutboundRtpColumns, RemoteInboundRtp, RemoteInboundRtpColumns, Statistics,

@@ -142,6 +142,13 @@ row! {
         jitter_buffer_target_delay: Option<f64> = "jitterBufferTargetDelay",
         /// Delay in seconds that the network alone asks for, summed over frames or samples.
         jitter_buffer_minimum_delay: Option<f64> = "jitterBufferMinimumDelay",
+        /// Seconds from the sound output's taking a sample to the loudspeaker, summed over samples.
+        total_playout_delay: Option<f64> = "totalPlayoutDelay",
+        /// Samples that the sound output has taken.
+        total_samples_count: Option<u64> = "totalSamplesCount",
+        /// Seconds from the microphone to the loudspeaker, summed over samples that left the jitter buffer. Until the
+        /// recorder knows the sender's RTP timestamps, they count from the time that a packet's timestamp would be.
+        total_sound_delay: Option<f64> = "totalSoundDelay",
         /// Samples played, concealed ones included.
         total_samples_received: Option<u64> = "totalSamplesReceived",
         /// Samples made up because packets were missing.

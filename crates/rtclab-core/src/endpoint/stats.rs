@@ -3,7 +3,7 @@
 use super::Peer;
 use super::config::Direction;
 use super::format::{AUDIO_CLOCK, VIDEO_CLOCK};
-use super::inbound::{InboundAudio, InboundVideo, Marks, Reception, Retransmitted};
+use super::inbound::{InboundAudio, InboundVideo, Marks, OUTPUT_MS, Reception, Retransmitted};
 use super::outbound::OutboundStream;
 use super::statistics::{CandidatePair, InboundRtp, OutboundRtp, RemoteInboundRtp, Statistics};
 use crate::media::playout::PlayoutDetails;
@@ -275,6 +275,9 @@ fn inbound(
         fec_packets_received: None,
         fec_bytes_received: None,
         fec_packets_discarded: None,
+        total_playout_delay: None,
+        total_samples_count: None,
+        total_sound_delay: None,
         total_samples_received: None,
         concealed_samples: None,
         silent_concealed_samples: None,
@@ -291,7 +294,13 @@ fn inbound_audio(now: Time, audio: &mut InboundAudio) -> InboundRtp {
     let playout = audio.playout_stats(now);
     let row = inbound(audio.config.ssrc, Kind::Audio, &audio.reception, retransmitted, AUDIO_CLOCK);
     let Some(playout) = playout else { return row };
+    let output_s = OUTPUT_MS as f64 / 1e3;
+    let since_begin_s = output_s + audio.frame().as_secs_f64();
+    let emitted = playout.jitter_buffer_emitted_count as f64;
     InboundRtp {
+        total_playout_delay: Some(playout.total_samples_received as f64 * output_s),
+        total_samples_count: Some(playout.total_samples_received),
+        total_sound_delay: Some(playout.transit + emitted * since_begin_s),
         jitter_buffer_delay: Some(playout.jitter_buffer_delay),
         jitter_buffer_emitted_count: Some(playout.jitter_buffer_emitted_count),
         jitter_buffer_target_delay: Some(playout.jitter_buffer_target_delay),

@@ -63,12 +63,28 @@ pub struct Past {
     pub queued: Time,
     /// In which queues.
     pub waits: WaitsId,
+    /// How long servers have held it since then.
+    pub held: Time,
+    /// When it last arrived at a node, if it did.
+    pub arrived: Option<Time>,
 }
 
 impl Past {
     /// Content that is sent for the first time, now.
     pub const fn new(now: Time) -> Self {
-        Past { first_sent: now, queued: Time::ZERO, waits: WaitsId::NONE }
+        Past {
+            first_sent: now,
+            queued: Time::ZERO,
+            waits: WaitsId::NONE,
+            held: Time::ZERO,
+            arrived: None,
+        }
+    }
+
+    /// The same as the content leaves a node now, to which it had come unless it begins there.
+    pub(crate) fn left(self, now: Time) -> Self {
+        let here = self.arrived.map_or(Time::ZERO, |arrived| now.saturating_sub(arrived));
+        Past { held: self.held + here, arrived: None, ..self }
     }
 }
 

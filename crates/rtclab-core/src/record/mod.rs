@@ -10,7 +10,8 @@ mod packets;
 use crate::cc::Observation;
 use crate::ecn::Ecn;
 use crate::endpoint::{
-    CandidatePair, EndpointEvent, InboundRtp, OutboundRtp, RemoteInboundRtp, Statistics,
+    AUDIO_CLOCK, CandidatePair, EndpointEvent, InboundRtp, OutboundRtp, RemoteInboundRtp,
+    Statistics,
 };
 use crate::media::encoder::Limitation;
 use crate::media::load::BusyTime;
@@ -24,6 +25,7 @@ use crate::units::{Bytes, Time};
 use flow::{First, FlowCounts};
 use packets::{Packets, RtpLabel};
 use std::borrow::Cow;
+use std::collections::HashMap;
 
 pub use crate::table::{Column, NO_INT, NO_TEXT, Table};
 
@@ -82,6 +84,19 @@ impl RecordSource {
         let ticks = (frame.timestamp - i64::from(self.timestamp_offset)).rem_euclid(1 << 32);
         Time(ticks as u64 * 100_000 / 9)
     }
+
+    /// The row, with a sound delay from when the microphone took the sound. The RTP timestamp of a packet is that of the
+    /// end of its sound, and wraps after a day.
+    fn with_sound_delay(&self, row: InboundRtp) -> InboundRtp {
+        let (Some(sum_s), Some(samples)) = (row.total_sound_delay, row.jitter_buffer_emitted_count)
+        else {
+            return row;
+        };
+        let (rate, wrap) = (AUDIO_CLOCK as f64, (1_u64 << 32) as f64 / AUDIO_CLOCK as f64);
+        let mean_s = sum_s / samples as f64 + f64::from(self.timestamp_offset) / rate;
+        let total_sound_delay = (samples > 0).then(|| mean_s.rem_euclid(wrap) * samples as f64);
+        InboundRtp { total_sound_delay, ..row }
+    }
 }
 
 /// Handle of a packet between being sent and being delivered or dropped.
@@ -101,6 +116,8 @@ pub struct Fate {
     pub queued: Time,
     /// In which queues.
     pub waits: WaitsId,
+    /// How long servers held it.
+    pub held: Time,
     /// The first mark that a queue gave it, if it arrived with a mark.
     pub mark: Option<Mark>,
 }
@@ -133,6 +150,9 @@ row! {
         captured: Option<Time> = "captured_ns",
         received: Time = "received_ns",
         rendered: Time = "rendered_ns",
+        encode_begin: Option<Time> = "encode_begin_ns",
+        encoded: Option<Time> = "encoded_ns",
+        decode: Time = "decode_ns",
         width: u16 = "width",
         height: u16 = "height",
         size: u64 = "size_bytes",
@@ -208,6 +228,8 @@ pub struct Recorder {
     remote_inbound_rtp: Rows<ParticipantKey, RemoteInboundRtp>,
     candidate_pair: Rows<ParticipantKey, CandidatePair>,
     frames: Rows<FrameRow, Nothing>,
+    /// By SSRC and RTP timestamp of a picture, when its encoding began and ended.
+    encoded: HashMap<(u32, u32), (Time, Time)>,
     controller: Rows<ParticipantKey, ControlValue>,
     /// Names of the values that sender and receiver halves reported last, in their order, with their codes. They
     /// seldom change, and looking up a text takes longer than comparing two.
@@ -246,6 +268,7 @@ impl Recorder {
             remote_inbound_rtp: Rows::new("remote_inbound_rtp"),
             candidate_pair: Rows::new("candidate_pair"),
             frames: Rows::new("frames"),
+            encoded: HashMap::new(),
             controller: Rows::new("controller"),
             value_names: [Vec::new(), Vec::new()],
             events: Rows::new("events"),
@@ -310,7 +333,7 @@ impl Recorder {
     ) {
         self.flows[record.flow.0 as usize].delivered(at, &record, size, fate);
         if self.detail == Detail::Packets {
-            self.packets.delivered(record.row, at, fate.queued);
+            self.packets.delivered(record.row, at, &fate);
             self.waited(&record, waits.of(fate.waits));
             if let Some(Mark { path, cause }) = fate.mark {
                 let (cause, path) =
@@ -363,6 +386,11 @@ impl Recorder {
             EndpointEvent::FirstFrame => self.connection_event(at, source, "first_frame"),
             EndpointEvent::Statistics(statistics) => self.statistics(at, source, *statistics),
             EndpointEvent::Observed { sender, values } => self.observed(at, source, sender, values),
+            EndpointEvent::Encoded { ssrc, timestamp, begin } => {
+                if self.detail == Detail::Packets {
+                    self.encoded.insert((ssrc, timestamp), (begin, at));
+                }
+            }
             EndpointEvent::EncodeRequested { .. }
             | EndpointEvent::FrameRendered { .. }
             | EndpointEvent::Composed { .. }
@@ -449,6 +477,7 @@ impl Recorder {
         captured: Option<Time>,
     ) {
         let (width, height) = frame.resolution;
+        let encoded = self.encoded.get(&(ssrc, frame.timestamp as u32));
         let row = FrameRow {
             flow: self.flow_text(source.receives),
             ssrc,
@@ -456,6 +485,9 @@ impl Recorder {
             captured,
             received: frame.received,
             rendered: frame.rendered,
+            encode_begin: encoded.map(|(begin, _)| *begin),
+            encoded: encoded.map(|(_, end)| *end),
+            decode: frame.decode,
             width,
             height,
             size: frame.size.0,
@@ -472,6 +504,7 @@ impl Recorder {
             self.outbound_rtp.push(key(sends), row);
         }
         for row in inbound {
+            let row = source.with_sound_delay(row);
             self.inbound_rtp.push(key(receives), row);
         }
         for row in remote_inbound {

@@ -1,5 +1,6 @@
 //! The table `packets`, with one row per packet.
 
+use super::Fate;
 use crate::packet::Kind;
 use crate::table::{Column, NO_INT, NO_TEXT, RowColumns, Table, Text, row};
 use crate::units::{Bytes, Time};
@@ -28,6 +29,7 @@ pub(super) struct Packets {
     delivered: Vec<i64>,
     queued: Vec<i64>,
     queued_path: Vec<u32>,
+    held: Vec<i64>,
     dropped: Vec<i64>,
     cause: Vec<u32>,
     path: Vec<u32>,
@@ -75,6 +77,7 @@ impl Packets {
         self.delivered.push(NO_INT);
         self.queued.push(NO_INT);
         self.queued_path.push(NO_TEXT);
+        self.held.push(NO_INT);
         self.dropped.push(NO_INT);
         self.cause.push(NO_TEXT);
         self.path.push(NO_TEXT);
@@ -83,9 +86,10 @@ impl Packets {
         row
     }
 
-    pub(super) fn delivered(&mut self, row: u32, at: Time, queued: Time) {
+    pub(super) fn delivered(&mut self, row: u32, at: Time, fate: &Fate) {
         self.delivered[row as usize] = at.0 as i64;
-        self.queued[row as usize] = queued.0 as i64;
+        self.queued[row as usize] = fate.queued.0 as i64;
+        self.held[row as usize] = fate.held.0 as i64;
     }
 
     pub(super) fn waited_longest(&mut self, row: u32, path: Text) {
@@ -111,6 +115,7 @@ impl Packets {
             ("delivered_ns", Column::Int(self.delivered)),
             ("queued_ns", Column::Int(self.queued)),
             ("queued_path", Column::Text(self.queued_path)),
+            ("held_ns", Column::Int(self.held)),
             ("dropped_ns", Column::Int(self.dropped)),
             ("drop_cause", Column::Text(self.cause)),
             ("drop_path", Column::Text(self.path)),

@@ -10,7 +10,8 @@ const FLOW_END: Time = Time::from_millis(2_500);
 /// 28 bytes of IPv4 and UDP, 12 of RTP, 80 of audio, 10 of SRTP.
 const AUDIO_BYTES: i64 = 130;
 /// What happens to a packet that arrives without a mark.
-const WAITED: Fate = Fate { queued: Time::from_millis(12), waits: WaitsId::NONE, mark: None };
+const WAITED: Fate =
+    Fate { queued: Time::from_millis(12), waits: WaitsId::NONE, held: Time::ZERO, mark: None };
 
 fn recorder(detail: Detail) -> Recorder {
     recorder_of_flow(detail, false)
@@ -115,6 +116,7 @@ fn tables_have_the_columns_of_the_contract() {
                 "delivered_ns",
                 "queued_ns",
                 "queued_path",
+                "held_ns",
                 "dropped_ns",
                 "drop_cause",
                 "drop_path",

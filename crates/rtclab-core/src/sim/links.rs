@@ -30,9 +30,10 @@ pub(super) struct Flight {
 }
 
 impl Flight {
-    /// The datagram as it arrives at its destination.
-    pub(super) fn received(&self) -> Arriving<'_> {
+    /// The datagram as it arrives at its destination now.
+    pub(super) fn received(&self, now: Time) -> Arriving<'_> {
         let Flight { from, via, past, ref datagram, .. } = *self;
+        let past = Past { arrived: Some(now), ..past };
         Arriving { from, via, past, datagram }
     }
 
@@ -40,7 +41,7 @@ impl Flight {
     pub(super) fn fate(&self) -> Fate {
         // A path may have set another codepoint behind the queue that marked it.
         let mark = self.mark.filter(|_| self.datagram.ecn == Ecn::CongestionExperienced);
-        Fate { queued: self.past.queued, waits: self.past.waits, mark }
+        Fate { queued: self.past.queued, waits: self.past.waits, held: self.past.held, mark }
     }
 
     pub(super) fn passing(&self) -> Passing<'_> {
@@ -82,13 +83,14 @@ impl Links {
             Via::Direct => transmit.to.node,
             Via::Server(node) | Via::Relay(node) => node,
         };
-        let id = self.hold(from, transmit, record);
+        let id = self.hold(now, from, transmit, record);
         self.enter(now, from.node, next, id);
     }
 
     /// Keeps a datagram that is in transit by other means, such as in a TCP connection.
     pub(super) fn hold(
         &mut self,
+        now: Time,
         from: Address,
         transmit: Transmit,
         record: Option<PacketHandle>,
@@ -99,8 +101,16 @@ impl Links {
         if id as usize == self.flights.len() {
             self.flights.push(None);
         }
-        self.flights[id as usize] =
-            Some(Flight { from, to, datagram, past, wire_size, via, record, mark: None });
+        self.flights[id as usize] = Some(Flight {
+            from,
+            to,
+            datagram,
+            past: past.left(now),
+            wire_size,
+            via,
+            record,
+            mark: None,
+        });
         id
     }
 
@@ -214,7 +224,7 @@ mod tests {
             };
             flight.past.queued = Time::from_millis(3);
             let (queued, waits) = (Time::from_millis(3), WaitsId::NONE);
-            assert_eq!(flight.fate(), Fate { queued, waits, mark: carried });
+            assert_eq!(flight.fate(), Fate { queued, waits, held: Time::ZERO, mark: carried });
         }
     }
 

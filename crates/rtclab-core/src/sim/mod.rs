@@ -395,7 +395,7 @@ impl Simulation {
             self.world.recorder.delivered(now, record, flight.wire_size, flight.fate(), waits);
         }
         let to = flight.to;
-        self.nodes[to.node.0 as usize].handle_datagram(now, to.port, &flight.received());
+        self.nodes[to.node.0 as usize].handle_datagram(now, to.port, &flight.received(now));
         self.world.links.end(id);
         self.drain(now, to.node.0 as usize);
     }
@@ -413,7 +413,7 @@ impl Simulation {
         while let Some(departing) = self.nodes[node].poll_transmit(now) {
             match departing.stream {
                 Some(stream) => {
-                    let (from, id) = self.world.hold(departing);
+                    let (from, id) = self.world.hold(now, departing);
                     self.carry(now, from.node, stream, id);
                 }
                 None => self.world.launch(now, departing),

@@ -130,7 +130,7 @@ impl NodeRun {
             match is_delivery.then(|| self.inbox.pop_front()).flatten() {
                 Some(Arrived { key, flight }) => {
                     self.key = key;
-                    node.handle_datagram(now, flight.to.port, &flight.received());
+                    node.handle_datagram(now, flight.to.port, &flight.received(now));
                 }
                 None => {
                     let key =

@@ -118,10 +118,10 @@ impl World {
     }
 
     /// Keeps a datagram that goes into a TCP connection with a relay; returns its sender and its number.
-    pub(super) fn hold(&mut self, departing: Departing) -> (Address, FlightId) {
+    pub(super) fn hold(&mut self, now: Time, departing: Departing) -> (Address, FlightId) {
         let Departing { end, from, transmit, .. } = departing;
         let record = self.recorder.sent(self.ends[end as usize].flow, &transmit);
-        (from, self.links.hold(from, transmit, record))
+        (from, self.links.hold(now, from, transmit, record))
     }
 
     /// Handles an event of a node, apart from [`NodeEvent::Carried`].

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from rtclab.metrics.accounts.losses import lost_packets, outages
 from rtclab.metrics.accounts.queues import bottleneck_of
-from rtclab.metrics.audio import audio_delay, increases_while_promised, silence_ns
+from rtclab.metrics.audio import audio_buffer_delay, increases_while_promised, silence_ns
 from rtclab.metrics.packets import NEVER, PacketColumns, sent_in_order, were_recorded
 from rtclab.metrics.promises import NO_SPANS
 from rtclab.metrics.series import Array, IntegerArray
@@ -121,7 +121,7 @@ def _missed(trace: Trace, flow: str) -> _Missed:
     recorded_ns = _recorded_ns(sound)
     usual_ns = int(np.median(np.diff(recorded_ns)))
     first_ns = int((sound.delivered_ns - recorded_ns)[came].min()) if came.any() else 0
-    waits_ms = audio_delay(trace, flow)
+    waits_ms = audio_buffer_delay(trace, flow)
     played_ns = recorded_ns + first_ns + int(NS_PER_MS * (waits_ms if waits_ms == waits_ms else 0.0))
     late_ns = np.where(came, sound.delivered_ns - played_ns, 0).clip(0, usual_ns)
     held_ns = sound.sent_ns - recorded_ns

@@ -12,7 +12,7 @@ from rtclab.trace import SCHEMAS, Trace, rows_by
 from rtclab.trace.trace import rows_within
 
 COLUMNS = (
-    *("flow", "sent_ns", "packet", "delivered_ns", "queued_ns", "queued_path"),
+    *("flow", "sent_ns", "packet", "delivered_ns", "queued_ns", "queued_path", "held_ns"),
     *("dropped_ns", "drop_cause", "drop_path"),
     *("protocol", "kind", "ssrc", "seq", "rtp_timestamp"),
 )

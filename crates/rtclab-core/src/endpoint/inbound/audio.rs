@@ -47,6 +47,14 @@ impl InboundAudio {
         }
     }
 
+    /// Length of a packet's sound.
+    pub(in crate::endpoint) fn frame(&self) -> Time {
+        match self.config.media {
+            Media::Audio(audio) => audio.frame_ns,
+            Media::Video(_) => Time::ZERO,
+        }
+    }
+
     pub(super) fn is_played(&self) -> bool {
         self.playout.is_some()
     }

@@ -31,6 +31,7 @@ use sync::Synchronizer;
 
 pub(super) use audio::InboundAudio;
 pub(super) use reception::{Marks, Reception};
+pub(super) use sync::OUTPUT_MS;
 pub(super) use video::{InboundVideo, Retransmitted};
 
 /// Round-trip time that libwebrtc assumes until one is known.

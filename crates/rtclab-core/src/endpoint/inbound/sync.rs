@@ -17,7 +17,7 @@ const REPORTS: u32 = 2;
 /// adds the one that it hands over (Chromium, `media/base/fake_audio_worker.cc` 0e4923935c,
 /// `services/audio/output_controller.cc` 021d3a1dba). A buffer is 10 ms: the median interval of playout
 /// in the event logs of live calls.
-const OUTPUT_MS: i64 = 30;
+pub(in crate::endpoint) const OUTPUT_MS: i64 = 30;
 
 /// Runs the comparison.
 #[derive(Default)]

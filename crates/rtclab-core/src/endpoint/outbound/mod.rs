@@ -15,10 +15,11 @@ mod video;
 
 use super::config::{Direction, ForwardingMode, Pause, StreamConfig};
 use super::event::EndpointEvent;
-use super::format::{AUDIO_CLOCK, audio_size, packet_size};
+use super::format::{AUDIO_CLOCK, VIDEO_CLOCK, audio_size, packet_size};
 use super::outbox::Outbox;
 use super::{Negotiation, PeerConfig, or_never};
 use crate::cc::{CallsAtOnce, ControlError, Controller, Decision, PacketReport, SenderState};
+use crate::media::encoder::Frame;
 use crate::media::microphone::Threads;
 use crate::media::pacer::{MediaPacket, Pacer, Padding};
 use crate::media::repair::{Repair, Retransmission};
@@ -307,8 +308,8 @@ impl SendingHalf {
         self.has_encoded = true;
         let stream = &mut self.streams[index];
         let Some(video) = stream.video_mut() else { return };
-        if let Some(frame) = video.take_encoded(now) {
-            self.packetise(now, index, &frame);
+        if let Some((frame, begin)) = video.take_encoded(now) {
+            self.finish_picture(now, index, &frame, begin, events);
         }
         let Some(video) = self.streams[index].video_mut() else { return };
         // Without a picture there is nothing to decide.
@@ -341,8 +342,23 @@ impl SendingHalf {
             video.encode(now, frame);
             video.encoded_at(ready);
         } else {
-            self.packetise(now, index, &frame);
+            self.finish_picture(now, index, &frame, now, events);
         }
+    }
+
+    /// Sends a picture whose encoding began at `begin` and has ended.
+    fn finish_picture(
+        &mut self,
+        now: Time,
+        index: usize,
+        frame: &Frame,
+        begin: Time,
+        events: &mut VecDeque<EndpointEvent>,
+    ) {
+        self.packetise(now, index, frame);
+        let timestamp = self.rtp_timestamp(frame.captured, VIDEO_CLOCK);
+        let ssrc = self.streams[index].config.ssrc;
+        events.push_back(EndpointEvent::Encoded { ssrc, timestamp, begin });
     }
 
     fn sample_audio(&mut self, now: Time, index: usize) {

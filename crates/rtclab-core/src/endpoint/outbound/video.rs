@@ -126,10 +126,11 @@ impl VideoStream {
         }
     }
 
-    pub(super) fn take_encoded(&mut self, now: Time) -> Option<Frame> {
+    /// The picture that is ready now, and when its encoding began.
+    pub(super) fn take_encoded(&mut self, now: Time) -> Option<(Frame, Time)> {
         let Encoding { frame, begin, ready } =
             self.encoding.take_if(|encoding| encoding.ready <= now)?;
         self.encoder.on_encoded(&frame, begin, ready);
-        Some(frame)
+        Some((frame, begin))
     }
 }

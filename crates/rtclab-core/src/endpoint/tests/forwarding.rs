@@ -140,8 +140,7 @@ fn media_is_forwarded_with_the_forwarders_own_transport_wide_sequence_numbers() 
 #[test]
 fn a_forwarded_packet_keeps_when_it_was_first_sent_and_how_long_it_was_queued() {
     let mut pair = pair(ForwardingMode::AtOnce, Repair::Rtx);
-    let first = Past::new(Time::from_millis(470));
-    let past = Past { queued: Time::from_millis(3), ..first };
+    let past = Past { queued: Time::from_millis(3), ..Past::new(Time::from_millis(470)) };
     pair.alice.forward(CONNECTED, past, &datagram(picture(10)));
     let transmit = pair.alice.poll_transmit(CONNECTED).expect("a packet");
     assert_eq!((transmit.past, transmit.to), (past, addresses(ALICE).remote));

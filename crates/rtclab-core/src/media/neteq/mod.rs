@@ -20,6 +20,8 @@ use std::collections::VecDeque;
 
 /// Samples in a millisecond: Opus is decoded at 48 kHz.
 const PER_MS: i64 = 48;
+/// Samples in a second.
+const RATE: f64 = 1e3 * PER_MS as f64;
 /// Time between two calls of the sound card.
 const TICK: Time = Time::from_millis(10);
 const TICK_MS: i64 = 10;
@@ -60,6 +62,9 @@ pub struct NetEqStats {
     pub jitter_buffer_target_delay: f64,
     /// Target delay without outside constraints, in seconds, summed over samples.
     pub jitter_buffer_minimum_delay: f64,
+    /// Seconds from the time that its RTP timestamp would be on a clock of its rate to when the beginning of a packet's
+    /// sound is played, summed over samples.
+    pub transit: f64,
 }
 
 /// A frame of sound in the buffer.
@@ -104,6 +109,8 @@ pub struct NetEq {
     ticks: u64,
     /// When the next tick is due; `None` before the first packet.
     next: Option<Time>,
+    /// When the latest tick was due.
+    at: Time,
     /// RTP timestamp behind the decoded samples; `None` before the first is decoded.
     end: Option<i64>,
     /// Decoded samples that have not been played.
@@ -135,6 +142,7 @@ impl NetEq {
             min_delay_ms: 0,
             ticks: 0,
             next: None,
+            at: Time::ZERO,
             end: None,
             left: 0,
             mode: Mode::Normal,
@@ -218,6 +226,7 @@ impl NetEq {
     fn advance(&mut self, now: Time) {
         while let Some(due) = self.next.filter(|due| *due <= now) {
             self.next = Some(due + TICK);
+            self.at = due;
             self.tick();
         }
     }
@@ -414,6 +423,8 @@ impl NetEq {
             self.stats.jitter_buffer_delay += sum_s(waited_ms);
             self.stats.jitter_buffer_minimum_delay += sum_s(minimum_ms);
             self.stats.jitter_buffer_target_delay += sum_s(target_ms);
+            let played_s = self.at.as_secs_f64() + (self.left + OVERLAP) as f64 / RATE;
+            self.stats.transit += (played_s - end as f64 / RATE) * self.frame as f64;
             self.end = Some(end + self.frame);
             self.left += self.frame;
             extracted += self.frame;

@@ -193,3 +193,19 @@ proptest! {
         prop_assert_eq!(made as i64 - used as i64 - neteq.taken_back, neteq.left);
     }
 }
+
+/// The first packet arrives at 100 ms, the sound card's first call comes 5 ms later and plays it at once, 30 samples of
+/// crossfading later. The same packets 50 ms later are played 50 ms later.
+#[test]
+fn transit_is_from_the_timestamp_to_when_sound_is_played() {
+    let mean_s = |shift_ms: u64, packets: u64| {
+        let mut neteq = NetEq::new(Time::from_millis(20));
+        for n in 0..packets {
+            neteq.on_packet(Time::from_millis(100 + shift_ms + 20 * n), 960 * n as i64, false);
+        }
+        let stats = neteq.stats(Time::from_millis(100 + shift_ms + 20 * packets));
+        stats.transit / stats.jitter_buffer_emitted_count as f64
+    };
+    assert!((mean_s(0, 1) - (0.105 + 30.0 / 48_000.0)).abs() < 1e-9);
+    assert!((mean_s(50, 500) - mean_s(0, 500) - 0.05).abs() < 1e-9);
+}

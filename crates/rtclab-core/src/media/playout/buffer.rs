@@ -263,6 +263,7 @@ impl JitterBuffer {
             timestamp: frame.timestamp,
             received,
             rendered: done,
+            decode: DECODE,
             size: Bytes(frame.size),
             resolution: self.resolution,
         }

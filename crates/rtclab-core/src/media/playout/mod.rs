@@ -47,6 +47,8 @@ pub struct Rendered {
     pub received: Time,
     /// When it was shown.
     pub rendered: Time,
+    /// How long it was in the decoder.
+    pub decode: Time,
     /// Encoded size.
     pub size: Bytes,
     /// Width and height.

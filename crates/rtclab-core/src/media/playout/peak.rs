@@ -206,6 +206,7 @@ impl Playout for PeakPlayout {
             timestamp: frame.timestamp,
             received,
             rendered: now,
+            decode: Time::ZERO,
             size: Bytes(frame.size),
             resolution: self.resolution,
         })

@@ -91,7 +91,7 @@
       const entries = [...stats.values()];
       const reports = entries
         .filter(({ type }) => STREAMS.includes(type))
-        .map((entry) => ({ ...entry, mimeType: stats.get(entry.codecId)?.mimeType ?? null }));
+        .map((entry) => ({ ...entry, mimeType: stats.get(entry.codecId)?.mimeType ?? null, ...playout(entry, stats) }));
       const pairs = selectedPairs(stats, entries);
       const end = (id) => {
         const { address = null, port = null, candidateType = null } = stats.get(id) ?? {};
@@ -107,9 +107,17 @@
       this.once("first_frame");
       const clock = (time) => (time === undefined ? null : wallClock(time));
       const { rtpTimestamp = null, captureTime, receiveTime, expectedDisplayTime, width, height } = metadata;
+      const { processingDuration, presentationTime } = metadata;
+      const decoding = processingDuration === undefined ? null : 1000 * processingDuration;
       const row = [rtpTimestamp, clock(captureTime), clock(receiveTime), clock(expectedDisplayTime), width, height];
+      row.push(decoding, Math.max(0, expectedDisplayTime - presentationTime));
       (this.frames[track] ??= []).push(row);
     }
+  }
+
+  function playout({ playoutId }, stats) {
+    const { totalPlayoutDelay, totalSamplesCount } = stats.get(playoutId) ?? {};
+    return { totalPlayoutDelay, totalSamplesCount };
   }
 
   // With the messages of RFC 8888, which transports count. Firefox has no reports of type `transport`, but marks the

@@ -32,8 +32,11 @@ Frame = tuple[
     Milliseconds | None,
     Pixels,
     Pixels,
+    Milliseconds | None,
+    Milliseconds | None,
 ]
-"""RTP timestamp; times of capture, arrival and display in ms since 1970; width and height."""
+"""RTP timestamp; times of capture, arrival and display in ms since 1970; width and height; how long it was
+decoded and waited for the screen, in ms."""
 
 
 class _Message(BaseModel):

@@ -155,11 +155,19 @@ class Recorder:
         return self._shown_ssrc[flow]
 
     def add_frames(self, flow: str, ssrc: int, frames: Iterable[list[Any]]) -> None:
-        """Adds frames that were shown: RTP timestamp, times in ms since 1970, width and height of each."""
-        for rtp_timestamp, captured_ms, received_ms, rendered_ms, width, height in frames:
+        """Adds frames that were shown.
+
+        Each has its RTP timestamp, times of capture, arrival and display in ms since 1970, width, height, and
+        for how long in ms it was decoded and waited for the screen.
+        """
+        for rtp_timestamp, captured_ms, received_ms, rendered_ms, width, height, *lengths_ms in frames:
             moments = {"captured_ns": captured_ms, "received_ns": received_ms, "rendered_ns": rendered_ms}
             row: Row = {"flow": flow, "ssrc": ssrc, "rtp_timestamp": rtp_timestamp}
             row |= {name: None if at_ms is None else self.at_ns(at_ms) for name, at_ms in moments.items()}
+            row |= {
+                name: None if length_ms is None else round(length_ms * NS_PER_MS)
+                for name, length_ms in zip(("decode_ns", "display_ns"), lengths_ms, strict=True)
+            }
             self.rows["frames"].append(pick("frames", row | {"width": width, "height": height}))
 
     def left_ns(self) -> dict[str, int]:

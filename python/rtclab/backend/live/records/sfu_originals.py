@@ -14,6 +14,8 @@ from rtclab.backend.live.connections import LiveConnection
 
 SEQ_RANGE = 2**16
 COPIED = ("video", "audio")
+ORIGINAL = ("original_ssrc", "original_timestamp")
+"""Columns with the stream and the RTP timestamp that a packet's original had; null without an original."""
 LONGEST_WAY_NS = 1_000_000_000
 """A server holds no packet for longer than this. Sequence numbers repeat after a minute or more."""
 
@@ -31,17 +33,18 @@ def forwarded_by_servers(connections: Iterable[LiveConnection]) -> dict[str, str
 def since_originals(packets: pl.DataFrame, pairs: Mapping[str, str]) -> pl.DataFrame:
     """The table ``packets``, where ``sent_ns`` of a copy is when its sender sent the original.
 
-    ``queued_ns`` of a copy contains the queues that the original waited in, and ``logged`` has the original's
-    rows, too. A packet whose original is not found, such as a retransmission by the server, keeps its own
-    times. The added column ``is_whole`` says whether the times of a packet are of its whole way; it is false
-    for such packets.
+    ``queued_ns`` of a copy contains the queues that the original waited in, ``held_ns`` is how long the
+    server had it, and ``logged`` has the original's rows, too. A packet whose original is not found, such as
+    a retransmission by the server, keeps its own times. The added column ``is_whole`` says whether the times of
+    a packet are of its whole way; it is false for such packets. ``ORIGINAL`` are added too.
 
     Args:
         packets: the table with ``logged``, the rows of the emulator's log that each packet has.
         pairs: see :func:`forwarded_by_servers`.
     """
     if not pairs:
-        return packets.with_columns(is_whole=pl.lit(True))
+        unknown = dict.fromkeys(ORIGINAL, pl.lit(None, pl.Int64))
+        return packets.with_columns(is_whole=pl.lit(True), **unknown)
     numbered = packets.with_row_index("row")
     media = numbered.filter(pl.col("kind").is_in(COPIED))
     found = [
@@ -54,10 +57,11 @@ def since_originals(packets: pl.DataFrame, pairs: Mapping[str, str]) -> pl.DataF
         .with_columns(
             sent_ns=pl.coalesce("original_ns", "sent_ns"),
             queued_ns=pl.col("queued_ns") + pl.col("queued_before_ns").fill_null(0),
+            held_ns=pl.col("held_ns") + pl.col("held_by_server_ns").fill_null(0),
             logged=pl.concat_list(pl.col("logged_before").fill_null([]), "logged"),
             is_whole=pl.col("original_ns").is_not_null() | ~pl.col("flow").is_in(list(pairs)),
         )
-        .drop("row", "original_ns", "queued_before_ns", "logged_before")
+        .drop("row", "original_ns", "queued_before_ns", "held_by_server_ns", "logged_before")
         .sort("sent_ns", maintain_order=True)
     )
 
@@ -65,8 +69,8 @@ def since_originals(packets: pl.DataFrame, pairs: Mapping[str, str]) -> pl.DataF
 def _originals(copies: pl.DataFrame, originals: pl.DataFrame) -> pl.DataFrame:
     """``row`` of the copies whose original was found, and what is known of the original.
 
-    When it was sent is in ``original_ns``, how long it was queued in ``queued_before_ns``, and its rows of
-    the log are in ``logged_before``.
+    When it was sent is in ``original_ns``, how long it was queued in ``queued_before_ns``, how long the
+    server had it in ``held_by_server_ns``, and its rows of the log in ``logged_before``; see ``ORIGINAL``.
     """
     # A copy may leave before the emulator has noted that the original was written, but not before it was due.
     came = originals.filter(pl.col("delivered_ns").is_not_null()).select(
@@ -76,6 +80,7 @@ def _originals(copies: pl.DataFrame, originals: pl.DataFrame) -> pl.DataFrame:
         queued_before_ns="queued_ns",
         logged_before="logged",
         stream="ssrc",
+        original_timestamp="rtp_timestamp",
         ends="marker",
     )
     offsets = _offsets(copies, came)
@@ -87,7 +92,11 @@ def _originals(copies: pl.DataFrame, originals: pl.DataFrame) -> pl.DataFrame:
         .filter(pl.col("held_ns").is_between(0, LONGEST_WAY_NS))
         .sort("held_ns")
         .unique("row", keep="first")
-        .select("row", "original_ns", "queued_before_ns", "logged_before")
+        .select(
+            *("row", "original_ns", "queued_before_ns", "original_timestamp", "logged_before"),
+            original_ssrc="stream",
+            held_by_server_ns="held_ns",
+        )
     )
 
 

@@ -9,11 +9,12 @@ from typing import Any
 import polars as pl
 
 from rtclab.backend.live.connections import Address, PortFlows
+from rtclab.backend.live.records.camera_times import reported_stamps, since_capture
 from rtclab.backend.live.records.capture_and_log import join_descriptions, packets_entering, read_capture
 from rtclab.backend.live.records.controls_in_use import controls_in_use, feedback_of
 from rtclab.backend.live.records.packet_flows import FlowKeys, assign_flows, join_relay_legs
 from rtclab.backend.live.records.recorder import Recorder
-from rtclab.backend.live.records.sfu_originals import forwarded_by_servers, since_originals
+from rtclab.backend.live.records.sfu_originals import ORIGINAL, forwarded_by_servers, since_originals
 from rtclab.backend.live.records.user_flows import UserFlows
 from rtclab.importers.logs.live import controller_rows
 from rtclab.trace import (
@@ -93,6 +94,8 @@ def write_trace(
     packets = since_originals(with_fec(carried, recorder.red), copies)
     flows = as_seen(planned.flows, packets, recorder.left_ns(), ended_ns, copies)
     tables = {name: recorder.table(name) for name in recorder.rows}
+    reports = reported_stamps(out, flows, recorder.run_began_monotonic_ns)
+    tables["frames"] = since_capture(tables["frames"], packets, reports)
     logged = controller_rows(out, flows, recorder.run_began_monotonic_ns, planned.duration_ns)
     tables["controller"] = pl.concat([tables["controller"], logged]).sort("at_ns", maintain_order=True)
     hidden = hides_fec(packets, recorder.payload_kinds)
@@ -101,7 +104,7 @@ def write_trace(
     tables["queuing_histogram"] = queuing_histogram_table(packets, flows)
     tables["paths"] = pl.DataFrame(paths, schema=SCHEMAS["paths"])
     if keep_packets:
-        tables["packets"], tables["hops"] = with_queues(packets.drop("is_whole"), summary)
+        tables["packets"], tables["hops"] = with_queues(packets.drop("is_whole", *ORIGINAL), summary)
     outcome = {
         "flows": flows,
         "used": controls_in_use(flows, seen, feedback_of(wire, nodes, flows), tables["controller"]),
@@ -186,8 +189,8 @@ def lateness_of(summary: Mapping[str, Any]) -> Lateness:
 def packet_log(summary: Mapping[str, Any]) -> pl.DataFrame:
     """The emulator's packet log, with names for codes, nulls for -1, and columns of nulls.
 
-    These are ``kind`` and ``content_bytes``. ``logged`` is a list of the rows of the log that are the packet,
-    which is its own row at first.
+    These are ``kind`` and ``content_bytes``. No server has held a packet yet. ``logged`` is a list of the
+    rows of the log that are the packet, which is its own row at first.
     """
     names = {
         "from": summary["names"]["nodes"],
@@ -205,6 +208,7 @@ def packet_log(summary: Mapping[str, Any]) -> pl.DataFrame:
         for column, values in names.items()
     ).with_columns(
         pl.col("marker").cast(pl.Boolean),
+        held_ns=pl.when(pl.col("delivered_ns").is_not_null()).then(0),
         kind=pl.lit(None, pl.String),
         content_bytes=pl.lit(None, pl.Int64),
         logged=pl.concat_list(pl.int_range(pl.len())),

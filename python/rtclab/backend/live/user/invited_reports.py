@@ -121,9 +121,10 @@ class _Selected(_Shape):
 
 
 _Maybe = Time | None
+_Duration = Annotated[float, Field(ge=0, le=FAR_MS)]
 _Size = Annotated[int, Field(ge=0, lt=1 << 16)]
 _Frame = Annotated[
-    tuple[Number | None, _Maybe, _Maybe, _Maybe, _Size, _Size],
+    tuple[Number | None, _Maybe, _Maybe, _Maybe, _Size, _Size, _Duration | None, _Duration | None],
     BeforeValidator(lambda value: tuple(value) if isinstance(value, list) else value),
 ]
 
@@ -230,8 +231,8 @@ class ReportChecker:
         if checked["type"] == "stats":
             checked["reports"] = [known_values(report) for report in checked["reports"]]
             checked["frames"] = [
-                [stamp, *(self._here(at, now_ms) for at in times), width, height]
-                for stamp, *times, width, height in checked["frames"]
+                [frame[0], *(self._here(at, now_ms) for at in frame[1:4]), *frame[4:]]
+                for frame in checked["frames"]
             ]
             selected = checked["selected"]
             if selected is not None:

@@ -61,7 +61,9 @@ export function simulcastEncodings({ layers, maxBitrate }) {
   return layers.map((layer) => ({ ...layer, maxBitrate: Math.floor((maxBitrate * pixels(layer)) / all) }));
 }
 
-// A report of a stream with the MIME type of its codec as `mimeType`; null while it has none.
-export function withCodec(report, stats) {
-  return { ...report, mimeType: stats.get(report.codecId)?.mimeType ?? null };
+// A report of a stream with the MIME type of its codec as `mimeType`, null while it has none, and with what the sound
+// output counted.
+export function withReferences(report, stats) {
+  const { totalPlayoutDelay, totalSamplesCount } = stats.get(report.playoutId) ?? {};
+  return { ...report, totalPlayoutDelay, totalSamplesCount, mimeType: stats.get(report.codecId)?.mimeType ?? null };
 }

@@ -1,6 +1,6 @@
 // One peer connection: negotiation, timings, statistics and received frames.
 import { Adapter } from "./adapt.js";
-import { chooseCodec, preferCodec, simulcastEncodings, withCodec, withoutTransportFeedback } from "./codecs.js";
+import { chooseCodec, preferCodec, simulcastEncodings, withReferences, withoutTransportFeedback } from "./codecs.js";
 import { report, wallClock } from "./report.js";
 
 const STATS_TYPES = new Set(["outbound-rtp", "inbound-rtp", "remote-inbound-rtp"]);
@@ -167,9 +167,11 @@ export class Connection {
     const onFrame = (now, frame) => {
       this.once("first_frame");
       const clock = (time) => (time === undefined ? null : wallClock(time));
+      const milliseconds = (seconds) => (seconds === undefined ? null : 1000 * seconds);
       this.frames.push([
         frame.rtpTimestamp ?? null, clock(frame.captureTime), clock(frame.receiveTime),
         clock(frame.expectedDisplayTime), frame.width, frame.height,
+        milliseconds(frame.processingDuration), Math.max(0, frame.expectedDisplayTime - frame.presentationTime),
       ]);
       video.requestVideoFrameCallback(onFrame);
     };
@@ -181,7 +183,7 @@ export class Connection {
     const entries = [...stats.values()];
     const at_ms = entries[0]?.timestamp ?? wallClock();
     const pair = selectedPair(stats, entries);
-    const reports = entries.filter(({ type }) => STATS_TYPES.has(type)).map((entry) => withCodec(entry, stats));
+    const reports = entries.filter(({ type }) => STATS_TYPES.has(type)).map((entry) => withReferences(entry, stats));
     if (pair) reports.push(pair);
     const end = (id) => pick(stats.get(id), ["address", "port", "candidateType"]);
     const selected = pair && { local: end(pair.localCandidateId), remote: end(pair.remoteCandidateId) };
