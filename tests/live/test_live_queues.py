@@ -31,7 +31,7 @@ TOPOLOGIES = [
 @pytest.mark.parametrize("topology", TOPOLOGIES, ids=["direct", "relay", "sfu"])
 def test_the_waits_of_live_packets_add_up_and_name_the_narrow_path(tmp_path: Path, topology: str) -> None:
     scenario = small_call(tmp_path / "call.toml", NARROW + topology, seconds=10.5)
-    trace = LiveBackend().run(scenario, seed=1, repeat=0, out=tmp_path / "trace")
+    trace = LiveBackend().run(scenario, seed=1, repeat=0, out=tmp_path)
     packets = packets_in_order(trace, FLOW).filter(pl.col("queued_ns") > 0)
     waits = waited_by_path(trace, FLOW)
     sums = waits.group_by("packet").agg(pl.col("queued_ns").sum()).sort("packet")

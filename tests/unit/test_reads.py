@@ -80,7 +80,7 @@ def test_a_run_and_its_report_read_the_packets_twice(tmp_path: Path, reads: Coun
     """
     results = run(meeting(tmp_path, 4), out=tmp_path)
     results.report()
-    assert reads == {"packets": 2}
+    assert reads == {"packets": 2, "hops": 1}
 
 
 def test_the_report_of_a_run_on_disk_reads_every_other_table_once(

@@ -413,7 +413,8 @@ def why(run: Run, flows: Flows = None, most: int = MOST_EXPLAINED) -> Why:
     else:
         left_out, wanted = 0, chosen_flows(flows, run.flows)
     for trace in run.traces:
-        read(trace, wanted)
+        legs = [sending_leg(trace, flow) for flow in wanted if flow in trace.manifest.flows]
+        read(trace, list(dict.fromkeys([*wanted, *legs])))
     accounts = [account for flow in wanted if (account := _account(run, flow)) is not None]
     return Why(accounts, left_out)
 

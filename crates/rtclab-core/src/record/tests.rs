@@ -79,7 +79,7 @@ fn floats(tables: &[Table], name: &str, column: &str) -> Vec<f64> {
 #[test]
 fn tables_have_the_columns_of_the_contract() {
     const WHOSE: [&str; 3] = ["at_ns", "participant", "flow"];
-    let expected: [(&str, &[&str], &[&str]); 14] = [
+    let expected: [(&str, &[&str], &[&str]); 15] = [
         ("flows", &["flow", "begin_ns", "end_ns"], &[]),
         (
             "flow_seconds",
