@@ -193,6 +193,9 @@ fn tables_have_the_columns_of_the_contract() {
                 "fecPacketsDiscarded",
                 "jitterBufferTargetDelay",
                 "jitterBufferMinimumDelay",
+                "totalPlayoutDelay",
+                "totalSamplesCount",
+                "totalSoundDelay",
                 "totalSamplesReceived",
                 "concealedSamples",
                 "silentConcealedSamples",
@@ -234,7 +237,7 @@ fn tables_have_the_columns_of_the_contract() {
         (
             "frames",
             &["flow", "ssrc", "rtp_timestamp", "captured_ns", "received_ns", "rendered_ns"],
-            &["width", "height", "size_bytes"],
+            &["encode_begin_ns", "encoded_ns", "decode_ns", "width", "height", "size_bytes"],
         ),
         ("controller", &WHOSE, &["name", "value"]),
         ("events", &WHOSE, &["event", "detail"]),
