@@ -89,8 +89,8 @@ class FlowAccount:
         if self.stalls and self.frozen_share >= MUCH_FROZEN:
             parts.reverse()
         first = [part for part in parts if part[1]]
-        late = self._lateness()
-        return [first, [("waits", late)]] if late else [first]
+        others = [("waits", self._lateness())]
+        return [first, *([part] for part in others if part[1])]
 
     @property
     def frozen_share(self) -> float:
