@@ -158,4 +158,4 @@ def stage_looks() -> list[Style]:
     places = np.linspace(0, 2, len(STAGES))
     mixed = np.column_stack([np.interp(places, [0, 1, 2], anchors[:, channel]) for channel in range(3)])
     colours = ["#{:02x}{:02x}{:02x}".format(*row) for row in mixed.round().astype(int).tolist()]
-    return [Style(stage, colour) for stage, colour in zip(STAGES, colours, strict=True)]
+    return [Style(stage.replace("_", " "), colour) for stage, colour in zip(STAGES, colours, strict=True)]

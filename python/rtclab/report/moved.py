@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from rtclab.metrics.accounts.stalls import Stall
 from rtclab.report.flow_lines import main_flows
@@ -142,13 +142,10 @@ def _frozen_shares(account: FlowAccount) -> Mapping[str, float]:
     """By cause in words, the part of the time in which video was frozen."""
     shares: dict[str, float] = {}
     for one in account.stalls:
-        words = _cause(one)
+        # Without its details, such as how long a repair took, which differ between freezes of one cause.
+        words = stall_in_words(Stall(one.begin_ns, one.end_ns, one.cause, one.where))
         shares[words] = shares.get(words, 0.0) + one.length_s / account.active_s
     return shares
-
-
-def _cause(stall: Stall) -> str:
-    return stall_in_words(replace(stall, detail=""))
 
 
 def _waits(before: FlowAccount, after: FlowAccount) -> Iterator[Move]:

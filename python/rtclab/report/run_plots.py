@@ -337,7 +337,9 @@ def _waits(panels: Panels) -> Plot | None:
         "Time of each picture in each stage from the camera to the screen, mean over the pictures that were "
         "shown in each second of all repeats. "
     )
-    caption += " ".join(f"{stage.capitalize()}: {meaning}." for stage, meaning in STAGES.items())
+    caption += " ".join(
+        f"{stage.capitalize().replace('_', ' ')}: {meaning}." for stage, meaning in STAGES.items()
+    )
     if any(panel.strips for panel in drawn):
         caption += " Below zero: when video was frozen."
     return _plot("waits", "Where pictures waited", caption, drawn, "Time (ms)")
