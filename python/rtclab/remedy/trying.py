@@ -283,7 +283,11 @@ def _ranked(
 def _values(rows: pl.DataFrame) -> dict[str, Values]:
     """By condition, metric and repeat, the mean over flows."""
     known = rows.filter(pl.col("value").is_not_nan())
-    means = known.group_by("condition", "metric", "repeat").agg(pl.col("value").mean())
+    means = (
+        known.sort("repeat")
+        .group_by("condition", "metric", "repeat", maintain_order=True)
+        .agg(pl.col("value").mean())
+    )
     found: dict[str, Values] = {}
     for condition, metric, repeat, value in means.iter_rows():
         found.setdefault(condition, {}).setdefault(metric, {})[repeat] = value
