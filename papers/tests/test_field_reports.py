@@ -3,16 +3,27 @@
 from __future__ import annotations
 
 import shutil
+from dataclasses import replace
 from pathlib import Path
 
 import polars as pl
 import pytest
 
 import rtclab
+from rtclab.errors import BadInput
 from rtclab.metrics import METRICS
 from rtclab_papers.csv_files import read_table
 from rtclab_papers.validate import field_reports
-from rtclab_papers.validate.field_reports import AGREES, DIFFERS, FOLDER, HELPS, NO_REMEDY, ROWS, Report
+from rtclab_papers.validate.field_reports import (
+    AGREES,
+    DIFFERS,
+    FOLDER,
+    HELPS,
+    NO_REMEDY,
+    ROWS,
+    UNDECIDED,
+    Report,
+)
 
 DOCS = Path(__file__).parents[2] / "docs"
 REPORTS = field_reports.reports()
@@ -47,15 +58,30 @@ def test_a_report_names_a_flow_a_metric_and_changes_that_its_scenario_has(report
     assert {*report.helped, *report.tried} <= {*rows["change"]}
 
 
-def rows_of(*changes: tuple[str, str, str]) -> pl.DataFrame:
-    return pl.DataFrame(changes, schema=["change", "kind", "verdict"], orient="row")
+def rows_of(*changes: tuple[str, str, str, float, float]) -> pl.DataFrame:
+    names = ["change", "kind", "verdict", "difference_low", "difference_high"]
+    return pl.DataFrame(changes, schema=names, orient="row")
 
 
 def test_simulation_and_thread_agree_if_its_remedy_is_among_the_two_best_that_can_be_applied() -> None:
-    report = Report(title="", threads=[], symptom="", found="", helped=["x"])
-    others = [("a", "cause", "helps"), ("b", "remedy", "helps"), ("c", "remedy", "helps")]
-    helping = ("x", "own", "helps")
+    report = Report("", [], "", "", goal="freeze_duration", helped=["x"])
+    shorter, unclear = (-3.0, -1.0), (-3.0, 1.0)
+    others = [
+        (name, kind, "helps", *shorter) for name, kind in (("a", "cause"), ("b", "remedy"), ("c", "remedy"))
+    ]
+    helping = ("x", "own", "helps", *shorter)
     assert field_reports.agreement(report, rows_of(*others[:2], helping)) == AGREES
     assert field_reports.agreement(report, rows_of(*others, helping)) == HELPS
-    assert field_reports.agreement(report, rows_of(*others, ("x", "own", "no difference"))) == DIFFERS
+    undecided = ("x", "own", "no difference", *shorter)
+    assert field_reports.agreement(report, rows_of(*others, undecided)) == UNDECIDED
+    higher = replace(report, goal="goodput")
+    assert field_reports.agreement(higher, rows_of(*others, undecided)) == DIFFERS
+    assert (
+        field_reports.agreement(report, rows_of(*others, ("x", "own", "no difference", *unclear))) == DIFFERS
+    )
     assert field_reports.agreement(Report("", [], "", ""), rows_of(*others)) == NO_REMEDY
+
+
+def test_a_report_that_is_not_there_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(BadInput, match="no report `robots`; expected slow-start, few-pictures, robot"):
+        field_reports.run(tmp_path / "rows.csv", ["robots"], print)

@@ -45,7 +45,7 @@ def test_every_comparison_is_a_command_and_every_new_form_names_one() -> None:
     commands = typer.main.get_command(validate_app).commands  # type: ignore[attr-defined]
     assert commands.keys() == COMPARISONS.keys()
     names = {form.split()[0] for form in NEW_FORMS.values()} - {"COMPARISON"}
-    assert names == COMPARISONS.keys() - {"why", "field-reports"}
+    assert names == COMPARISONS.keys() - {"why", "field-reports"}  # which the earlier command did not have
 
 
 @pytest.mark.parametrize(

@@ -178,7 +178,9 @@ OF_NEITHER = {
         f"validate {name}": "runs the papers' own scenarios"
         for name in ("scenarios", "random", "again", "recorded", "meetings", "kinds", "marks", "l4s", "arena")
     },
-    **dict.fromkeys(("validate tcp", "validate from-calls"), "runs the papers' own scenarios"),
+    **dict.fromkeys(
+        ("validate tcp", "validate from-calls", "validate field-reports"), "runs the papers' own scenarios"
+    ),
 }
 
 

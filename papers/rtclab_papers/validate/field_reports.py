@@ -16,11 +16,14 @@ import polars as pl
 
 import rtclab
 from rtclab.errors import BadInput
+from rtclab.metrics import METRICS
 from rtclab_papers import scenarios
 from rtclab_papers.csv_files import beside, read_table, schema_of, write_table
 from rtclab_papers.markdown import digits, table, with_ends, with_unit, write_page
 
 REPEATS = 10
+LEAST_PART = 0.1
+"""The best change that can be applied does this part of what the best one does, or it is not told."""
 TOLD = 3
 """Number of changes that the page tells of each report."""
 TEXTS = Path(__file__).with_name("field-reports.toml")
@@ -50,6 +53,7 @@ class Report:
         goal: metric by which changes are ranked.
         tried: further changes, which the threads speak of: fields and values by name.
         helped: the changes that stand for what the threads found to help.
+        told: further changes that the page tells.
         reason: why simulation and thread disagree, or what the model lacks.
         missing: why the report is not simulated.
     """
@@ -63,6 +67,7 @@ class Report:
     goal: str = ""
     tried: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     helped: Sequence[str] = ()
+    told: Sequence[str] = ()
     reason: str = ""
     missing: str = ""
 
@@ -132,8 +137,9 @@ what the thread found to help. {len(simulated)} are simulated, {REPEATS} times e
     named = [one for report, one in zip(simulated, agreements, strict=True) if report.helped]
     yield f"""\
 {len(named)} threads name a remedy that a scenario can express. In {named.count(AGREES)} of them, it is among
-the two best changes that somebody can apply. In {named.count(HELPS)} it helps, and others help more. In
-{named.count(DIFFERS)} simulation and thread disagree, and the report says why."""
+the two best changes that somebody can apply; in {named.count(HELPS)} it helps, and others help more; in
+{named.count(UNDECIDED)} it may help, and {REPEATS} calls are too few to tell. In {named.count(DIFFERS)}
+simulation and thread disagree, and the report says why."""
     numbers = {report.name: number for number, report in enumerate(known, 1)}
     yield table(
         ["", "report", "ranked by", "most helps", "of what can be applied", "simulation and thread"],
@@ -168,7 +174,7 @@ def _link(thread: str) -> str:
 
 def _changes(report: Report, rows: pl.DataFrame) -> str:
     """The first changes, and those of the thread, by their rank."""
-    wanted = {*rows["change"][:TOLD], *report.helped, *report.tried}
+    wanted = {*rows["change"][:TOLD], *report.helped, *report.tried, *report.told}
     cells = (
         [
             row["change"],
@@ -194,6 +200,7 @@ def _difference(row: Mapping[str, Any]) -> str:
 
 
 AGREES, HELPS, DIFFERS = "agree", "the thread's helps, others help more", "disagree"
+UNDECIDED = "the thread's may help: too few calls to tell"
 NO_REMEDY = "the thread has none to try"
 
 
@@ -206,19 +213,21 @@ def agreement(report: Report, rows: pl.DataFrame) -> str:
     """
     if not report.helped:
         return NO_REMEDY
-    helping = rows.filter(verdict="helps")
-    applicable = [
-        name
-        for name, kind in helping.select("change", "kind").iter_rows()
-        if kind != "cause" or name in report.helped
-    ]
-    if {*applicable[:2]} & {*report.helped}:
+    of_thread = pl.col("change").is_in(list(report.helped))
+    applicable = rows.filter(of_thread | (pl.col("kind") != "cause"), verdict="helps")
+    if {*applicable["change"][:2]} & {*report.helped}:
         return AGREES
-    return HELPS if {*applicable} & {*report.helped} else DIFFERS
+    if not applicable.filter(of_thread).is_empty():
+        return HELPS
+    # Its own interval is on the good side of 0, and the correction for many changes decides otherwise.
+    low, high = pl.col("difference_low"), pl.col("difference_high")
+    better = low > 0 if METRICS[report.goal].better == "higher" else high < 0
+    return DIFFERS if rows.filter(of_thread, better).is_empty() else UNDECIDED
 
 
 def _best(report: Report, rows: pl.DataFrame) -> Iterable[str]:
     """The change that helps most, and the one of those that can be applied; a dash if there is none."""
     helping = rows.filter(report=report.name, verdict="helps")
-    applicable = helping.filter(pl.col("kind") != "cause")
+    much = pl.col("difference").abs() >= LEAST_PART * pl.col("difference").abs().max()
+    applicable = helping.filter(much).filter(pl.col("kind") != "cause")
     return ("–" if found.is_empty() else found["change"][0] for found in (helping, applicable))

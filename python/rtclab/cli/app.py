@@ -736,8 +736,7 @@ def remedy(
     """Simulate a call with one thing changed at a time, and rank the changes by what they do.
 
     Of a live call or an import, the scenario is estimated first, as by `rtclab scenario from`. The exit
-    status is 1 if the changes cannot be ranked, because the simulation does not show what the call has, or
-    because there is nothing to improve.
+    status is 1 if the simulation does not show the metric as the call has it, so that nothing is ranked.
     """
     from rtclab.cli import tables
     from rtclab.remedy import remedies
@@ -760,7 +759,7 @@ def remedy(
         tables.print_json(about | answer | {"changes": found.table().to_dicts()})
     elif not tables.print_rows(found.table(), as_csv=as_csv):
         tables.show_remedies(found)
-    if found.refusal is not None:
+    if found.refusal is not None and not found.cannot_improve:
         raise typer.Exit(1)
 
 

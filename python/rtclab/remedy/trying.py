@@ -75,12 +75,15 @@ class Remedies:
             return f"the call has no value of {self.goal}, so it is not known whether the simulation shows it"
         if not self.shows_the_goal:
             return f"the simulation does not show {self.goal} as the call has it, so nothing is ranked by it"
-        metric = METRICS[self.goal]
-        best = metric.bounds[metric.better == "higher"]
-        if all(value == best for value in self.unchanged):
+        if self.cannot_improve:
             what = "no freezes to remove" if self.goal.startswith("freeze") else "nothing to improve"
-            return f"{what}: {self.goal} is {best:g} in every unchanged call"
+            return f"{what}: {self.goal} is {self._best:g} in every unchanged call"
         return None
+
+    @property
+    def cannot_improve(self) -> bool:
+        """Whether the goal has its best value in every unchanged call, such as no freezes."""
+        return bool(self.unchanged) and all(value == self._best for value in self.unchanged)
 
     @property
     def other_goals(self) -> list[str]:
@@ -121,6 +124,11 @@ class Remedies:
 
     def __repr__(self) -> str:
         return self.sentence
+
+    @property
+    def _best(self) -> float:
+        metric = METRICS[self.goal]
+        return metric.bounds[metric.better == "higher"]
 
     @property
     def _unit(self) -> str:
@@ -283,7 +291,11 @@ def _ranked(
 def _values(rows: pl.DataFrame) -> dict[str, Values]:
     """By condition, metric and repeat, the mean over flows."""
     known = rows.filter(pl.col("value").is_not_nan())
-    means = known.group_by("condition", "metric", "repeat").agg(pl.col("value").mean())
+    means = (
+        known.sort("repeat")
+        .group_by("condition", "metric", "repeat", maintain_order=True)
+        .agg(pl.col("value").mean())
+    )
     found: dict[str, Values] = {}
     for condition, metric, repeat, value in means.iter_rows():
         found.setdefault(condition, {}).setdefault(metric, {})[repeat] = value
