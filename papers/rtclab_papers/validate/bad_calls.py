@@ -97,7 +97,7 @@ def _maximum(source: Draw, data: Data) -> None:
 def _feedback(source: Draw, data: Data) -> None:
     # The call is set up before the loss begins. A call that has grown does without most of its feedback:
     # 50 to 80 % that were lost from 5 s on changed no rate.
-    steps = [["0 s", "0 %"], ["2 s", _percent(source, 90, 98)]]
+    steps = [["0 s", "0 %"], ["5 s", _percent(source, 90, 98)]]
     data["participants"]["bob"]["link"]["up"]["loss"] = {"steps": steps}
 
 
@@ -179,7 +179,7 @@ WAYS = {
         ("twice the maximum bitrate",),
     ),
     "feedback": Way(
-        "90 to 98 % independent loss from 2 s on, on the uplink of bob, which carries the feedback",
+        "90 to 98 % independent loss from 5 s on, on the uplink of bob, which carries the feedback",
         _feedback,
         r"missing feedback",
         RATE,
