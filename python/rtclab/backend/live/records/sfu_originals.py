@@ -35,8 +35,8 @@ def since_originals(packets: pl.DataFrame, pairs: Mapping[str, str]) -> pl.DataF
 
     ``queued_ns`` of a copy contains the queues that the original waited in, ``held_ns`` is how long the
     server had it, and ``logged`` has the original's rows, too. A packet whose original is not found, such as
-    a retransmission by the server, keeps its own times. The added column ``is_whole`` says whether the times of
-    a packet are of its whole way; it is false for such packets. ``ORIGINAL`` are added too.
+    a retransmission by the server, keeps its own times. The added column ``is_whole`` says whether the times
+    of a packet are of its whole way; it is false for such packets. ``ORIGINAL`` are added too.
 
     Args:
         packets: the table with ``logged``, the rows of the emulator's log that each packet has.
