@@ -41,6 +41,11 @@ class PacketColumns:
         """Some of the packets, given by a slice, a mask or indices."""
         return PacketColumns(*(getattr(self, column.name)[which] for column in fields(self)))
 
+    def followed_by(self, others: PacketColumns) -> PacketColumns:
+        """The packets, and behind them some others."""
+        names = [column.name for column in fields(self)]
+        return PacketColumns(*(np.append(getattr(self, name), getattr(others, name)) for name in names))
+
     @property
     def rtp(self) -> PacketColumns:
         """The packets of RTP, without RTCP, STUN and DTLS."""

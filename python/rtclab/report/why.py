@@ -65,15 +65,16 @@ class FlowAccount:
         shares: the mean part of the time, 0 to 1, in which each limit held; they add up to 1.
         grade: how the limits are known: ``known``, ``inferred`` or ``unknown``.
         losses: lost packets by cause and path, over all repeats.
-        lost_percent: lost packets in % of those that were sent; NaN if it is not known.
+        seen_losses: the same for the part of the way that its congestion control sees: to a server, if one
+            forwards its media.
+        lost_percent: lost packets there in % of those that were sent; NaN if it is not known.
         stalls: the freezes of all repeats.
         gaps: the gaps of sound of all repeats.
         concealed_percent: sound that was made up, in % of what was promised; NaN if it is not known.
         waits_ms: the mean time of a picture in each stage, in ms; empty if it is not known.
         sound_waits_ms: the same of sound.
         bottleneck: the path in whose queue its packets waited longest, in the first repeat that knows it.
-        queue: the same for the part of the way that its congestion control sees: to a server, if one forwards
-            its media.
+        queue: the same for the part of the way that its congestion control sees.
         active_s: how long the flow was active in all repeats, in s.
         paths: words for paths that are more than a wire, such as a Wi-Fi hop.
     """
@@ -82,6 +83,7 @@ class FlowAccount:
     shares: Mapping[str, float]
     grade: str
     losses: Sequence[tuple[str, str, int]]
+    seen_losses: Sequence[tuple[str, str, int]]
     lost_percent: float
     stalls: Sequence[Stall]
     gaps: Sequence[Stall]
@@ -133,8 +135,8 @@ class FlowAccount:
         at = self.queue
         if name == "delay" and at is not None:
             return f"{self._queue(at.path)}{self._queue_in_words(at)}"
-        if name == "loss" and self.losses:
-            cause, path, _ = self.losses[0]
+        if name == "loss" and self.seen_losses:
+            cause, path, _ = self.seen_losses[0]
             lost = f"{number(self.lost_percent)} %, " if self.lost_percent == self.lost_percent else ""
             return f"losses ({lost}{self._loss_in_words(cause, path)})"
         return WORDS[name]
@@ -163,7 +165,9 @@ class FlowAccount:
             return ""
         if at.waited_ms > LONG_MS:
             return "long "
-        overflows = any(cause == "queue" and lost_on == path for cause, lost_on, _ in self.losses)
+        overflows = any(
+            cause == "queue" and lost_on == path for cause, lost_on, _ in (*self.losses, *self.seen_losses)
+        )
         round_trip_ms = max(SHORT_MS, 2 * self.waits_ms.get("wires", 0.0))
         return "short " * (overflows and at.waited_ms < round_trip_ms)
 
@@ -208,6 +212,8 @@ class FlowAccount:
             return f"waited for packets lost {self._loss_in_words(kind, path)}"
         if cause == "sender" and where == "delay" and (at := self.queue) is not None:
             return f"{SKIPPED} {self._queue(at.path)}{self._filled_by(at.path)}"
+        if cause == "queue" and where:
+            return f"waited for packets in {self._queue(where)}{self._filled_by(where)}"
         return cause_in_words(cause, where if cause == "sender" else self.paths.get(where, where))
 
     def _sound(self) -> str:
@@ -221,7 +227,7 @@ class FlowAccount:
             why = f"from packets lost {self._loss_in_words(kind, path)}"
         else:
             why = _missing_sound_in_words(cause, self.paths.get(where, where))
-        return f"{number(self.concealed_percent)} % of the sound was made up; {share} came {why}"
+        return f"Of the sound, {number(self.concealed_percent)} % was made up; {share} came {why}"
 
     def _lateness(self) -> str:
         total = sum(self.waits_ms.values())
@@ -425,31 +431,40 @@ def _account(run: Run, flow: str) -> FlowAccount | None:
         return None
     courses = [course_of(trace, flow) for trace in traces]
     shares = [one.shares(span_ns(trace, flow)) for trace, one in zip(traces, courses, strict=True) if one]
-    losses: Counter[tuple[str, str]] = Counter()
-    for trace in traces:
-        lost = lost_packets(trace, flow)
-        losses.update(zip(lost.cause.tolist(), lost.path.tolist(), strict=True))
-    paths = _paths(run.scenario)
+    leg, paths = sending_leg(traces[0], flow), _paths(run.scenario)
     waits, sound_waits = (
         [found for trace in traces if (found := mean(trace, flow))]
         for mean in (mean_waits_ms, mean_sound_waits_ms)
     )
+    spans = [span_ns(trace, flow) for trace in traces]
     return FlowAccount(
-        flow,
-        {name: fmean(one.get(name, 0.0) for one in shares) for name in NAMES},
-        courses[0].grade if courses[0] else "unknown",
-        [(cause, path, count) for (cause, path), count in losses.most_common()],
-        _mean_of("packet_loss", traces, flow),
-        [one for trace in traces for one in stalls_of(trace, flow)],
-        [one for trace in traces for one in gaps_of(trace, flow)],
-        _mean_of("audio_concealed", traces, flow),
-        {stage: fmean(one[stage] for one in waits) for stage in STAGES} if waits else {},
-        {stage: fmean(one[stage] for one in sound_waits) for stage in SOUND_STAGES} if sound_waits else {},
-        _bottleneck(traces, flow, paths),
-        _bottleneck(traces, sending_leg(traces[0], flow), paths),
-        sum(end_ns - begin_ns for begin_ns, end_ns in (span_ns(trace, flow) for trace in traces)) / NS_PER_S,
-        paths,
+        flow=flow,
+        shares={name: fmean(one.get(name, 0.0) for one in shares) for name in NAMES},
+        grade=courses[0].grade if courses[0] else "unknown",
+        losses=_losses(traces, flow),
+        seen_losses=_losses(traces, leg),
+        lost_percent=_mean_of("packet_loss", traces, leg),
+        stalls=[one for trace in traces for one in stalls_of(trace, flow)],
+        gaps=[one for trace in traces for one in gaps_of(trace, flow)],
+        concealed_percent=_mean_of("audio_concealed", traces, flow),
+        waits_ms={stage: fmean(one[stage] for one in waits) for stage in STAGES} if waits else {},
+        sound_waits_ms={stage: fmean(one[stage] for one in sound_waits) for stage in SOUND_STAGES}
+        if sound_waits
+        else {},
+        bottleneck=_bottleneck(traces, flow, paths),
+        queue=_bottleneck(traces, leg, paths),
+        active_s=sum(end_ns - begin_ns for begin_ns, end_ns in spans) / NS_PER_S,
+        paths=paths,
     )
+
+
+def _losses(traces: Sequence[Trace], flow: str) -> list[tuple[str, str, int]]:
+    """The lost packets of a flow by cause and path over repeats, the most frequent first."""
+    found: Counter[tuple[str, str]] = Counter()
+    for trace in traces:
+        lost = lost_packets(trace, flow)
+        found.update(zip(lost.cause.tolist(), lost.path.tolist(), strict=True))
+    return [(cause, path, count) for (cause, path), count in found.most_common()]
 
 
 def _mean_of(metric: str, traces: Sequence[Trace], flow: str) -> float:

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from rtclab.metrics.accounts.limits import sending_leg
 from rtclab.metrics.accounts.losses import lost_packets, outages
 from rtclab.metrics.accounts.queues import bottleneck_of
 from rtclab.metrics.audio import audio_buffer_delay, increases_while_promised, silence_ns
@@ -113,7 +114,7 @@ def _before_sound(trace: Trace, flow: str) -> tuple[str, str, str]:
 
 def _missed(trace: Trace, flow: str) -> _Missed:
     """The packets of a flow's sound that were lost, late or not sent when they should have been played."""
-    sound, cause, where = _sound(trace, flow)
+    sound, cause, where = _with_lost_before_server(trace, flow)
     if sound.sent_ns.size < 2:
         none = NO_SPANS[:, 0]
         return _Missed(none, none, 0, cause[:0].astype(np.str_), where[:0].astype(np.str_))
@@ -159,6 +160,27 @@ def _sound(trace: Trace, flow: str) -> tuple[PacketColumns, NDArray[np.object_],
     both = np.array([f"{kind} {path}".strip() for kind, path in kinds], object)
     where[own] = np.where(is_out, lost.path[index], both)
     return sent.chosen(numbers), cause, where
+
+
+def _with_lost_before_server(
+    trace: Trace, flow: str
+) -> tuple[PacketColumns, NDArray[np.object_], NDArray[np.object_]]:
+    """The packets of a flow's sound, and those that were lost before a server could forward them.
+
+    They are known if the server keeps RTP timestamps.
+    """
+    sound, cause, where = _sound(trace, flow)
+    leg = sending_leg(trace.whole, flow)
+    if leg == flow:
+        return sound, cause, where
+    before, its_cause, its_where = _sound(trace, leg)
+    gone = its_cause != ""
+    if not gone.any() or not np.isin(before.timestamp, sound.timestamp).any():
+        return sound, cause, where
+    both = sound.followed_by(before.chosen(gone))
+    order = np.argsort(both.sent_ns, kind="stable")
+    causes, places = np.append(cause, its_cause[gone]), np.append(where, its_where[gone])
+    return both.chosen(order), causes[order], places[order]
 
 
 def _recorded_ns(sound: PacketColumns) -> IntegerArray:

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from rtclab.metrics.accounts.fates import Fates, fates_of
 from rtclab.metrics.accounts.gaps import gaps_in_sound
-from rtclab.metrics.accounts.limits import course_of
+from rtclab.metrics.accounts.limits import course_of, sending_leg
 from rtclab.metrics.accounts.losses import lost_packets, outages
 from rtclab.metrics.accounts.packets import rtcp_packets
 from rtclab.metrics.accounts.queues import bottleneck_of
@@ -152,6 +152,8 @@ def _stall(trace: Trace, flow: str, begin_ns: int, end_ns: int) -> Stall:
         carried = f"it carried nothing for {out_ns / NS_PER_S:.1f} s"
         detail = f"{carried}; {detail}" if detail else carried
         return Stall(begin_ns, end_ns, "outage", path, detail, repair=repair, repair_ms=repair_ms)
+    if not missing.size and (lost := _lost_before_server(trace, flow, begin_ns - way_ns, end_ns - way_ns)):
+        return Stall(begin_ns, end_ns, "loss", *lost)
     between = media.is_video & (sent_ns > begin_ns - way_ns) & (sent_ns < end_ns - way_ns)
     if silent := _silent(sent_ns[between], begin_ns - way_ns, end_ns - way_ns):
         return Stall(begin_ns, end_ns, "sender", *_of_sender(trace, flow, silent))
@@ -171,6 +173,20 @@ def _stall(trace: Trace, flow: str, begin_ns: int, end_ns: int) -> Stall:
     return Stall(
         begin_ns, end_ns, "receiver", trace.manifest.flows[flow].receiver, "all its packets had come"
     )
+
+
+def _lost_before_server(trace: Trace, flow: str, begin_ns: int, end_ns: int) -> tuple[str, str] | None:
+    """Where and how many packets of forwarded video were lost on their way to the server in a time."""
+    leg = sending_leg(trace.whole, flow)
+    if leg == flow:
+        return None
+    fates = fates_of(trace, leg)
+    sent_ns = fates.sent.sent_ns[fates.lost]
+    lost = fates.lost[(sent_ns > begin_ns) & (sent_ns < end_ns)]
+    if not lost.size:
+        return None
+    cause, path = _cause_of_losses(trace, leg, lost)
+    return f"{cause} {path}".strip(), f"{_counted(lost.size, 'packet', 'lost')} on the way to the server"
 
 
 def _outage(trace: Trace, flow: str, begin_ns: int, end_ns: int) -> tuple[str, int] | None:
