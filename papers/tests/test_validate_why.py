@@ -118,16 +118,21 @@ def account(limit: str, **known: Any) -> FlowAccount:
         "losses": (),
         "lost_percent": nan,
         "stalls": (),
+        "gaps": (),
+        "concealed_percent": nan,
         "waits_ms": {},
+        "sound_waits_ms": {},
         "bottleneck": None,
         "active_s": 40.0,
         "paths": {},
     }
-    return FlowAccount(FLOW, {limit: 1.0}, "known", **nothing | known)
+    told = nothing | known
+    seen = {"seen_losses": told["losses"], "queue": told["bottleneck"]}
+    return FlowAccount(FLOW, {limit: 1.0}, "known", **told | seen)
 
 
 def queue_of(waited_ms: float, beside: str = "") -> UsedPath:
-    return UsedPath("alice.up", 0.9, beside, 0.7 if beside else 0.0, waited_ms)
+    return UsedPath("alice.up", 0.9, beside, 0.7 if beside else 0.0, waited_ms, "known")
 
 
 def lost(cause: str) -> list[tuple[str, str, int]]:

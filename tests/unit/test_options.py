@@ -103,9 +103,22 @@ OWN = {
     ("reproduce", "--papers"): "the papers are listed",
     ("reproduce", "--every-reading"): "more conditions run",
     ("validate random", "--half"): "fewer conditions",
+    ("validate why", "--half"): "other calls",
+    ("validate why", "--live"): "live calls are made",
     **{
         (f"validate {name}", "--keep-live"): "no calls are made"
-        for name in ("scenarios", "random", "again", "recorded", "meetings", "kinds", "marks", "l4s", "arena")
+        for name in (
+            "scenarios",
+            "random",
+            "again",
+            "recorded",
+            "meetings",
+            "kinds",
+            "marks",
+            "l4s",
+            "arena",
+            "why",
+        )
     },
 }
 """Options of one command that change something without another option."""

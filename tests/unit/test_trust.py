@@ -176,7 +176,18 @@ OF_NEITHER = {
     "reproduce": "runs the papers' own scenarios",
     **{
         f"validate {name}": "runs the papers' own scenarios"
-        for name in ("scenarios", "random", "again", "recorded", "meetings", "kinds", "marks", "l4s", "arena")
+        for name in (
+            "scenarios",
+            "random",
+            "again",
+            "recorded",
+            "meetings",
+            "kinds",
+            "marks",
+            "l4s",
+            "arena",
+            "why",
+        )
     },
     **dict.fromkeys(
         ("validate tcp", "validate from-calls", "validate field-reports"), "runs the papers' own scenarios"

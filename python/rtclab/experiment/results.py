@@ -475,8 +475,8 @@ class Results:
 
         Example:
             >>> run = rtclab.run("first-call", duration="10 s", repeats=2)
-            >>> run.table("packets", repeat=0).columns[:2]
-            ['sent_ns', 'delivered_ns']
+            >>> run.table("packets", repeat=0).columns[:3]
+            ['sent_ns', 'packet', 'delivered_ns']
         """
         if name not in SCHEMAS and name not in ACCOUNTS:
             raise TraceError(f"no table `{name}`; expected {', '.join((*SCHEMAS, *ACCOUNTS))}")

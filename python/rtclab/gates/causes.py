@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from rtclab.gates.checks import Check
 from rtclab.gates.result import lines_of
-from rtclab.report.flow_lines import main_flows
+from rtclab.report.shown_flows import main_flows
 from rtclab.report.why import why, worst_first
 from rtclab.trace import Run
 

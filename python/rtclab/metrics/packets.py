@@ -33,6 +33,7 @@ class PacketColumns:
     held_ns: IntegerArray
     size_bytes: IntegerArray
     is_rtp: NDArray[np.bool_]
+    is_rtcp: NDArray[np.bool_]
     kind: NDArray[np.uint8]
     timestamp: NDArray[np.uint32]
     is_dropped: NDArray[np.bool_]
@@ -68,6 +69,7 @@ COLUMNS = {
     "held_ns": pl.col("held_ns").fill_null(NEVER),
     "size_bytes": pl.col("size_bytes"),
     "is_rtp": pl.col("protocol") == "rtp",
+    "is_rtcp": pl.col("protocol") == "rtcp",
     "kind": pl.col("kind").replace_strict(
         {kind: code + 1 for code, kind in enumerate(KINDS)}, default=0, return_dtype=pl.UInt8
     ),

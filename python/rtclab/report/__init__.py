@@ -25,7 +25,6 @@ from rtclab.report.drawing import (
     Style,
     largest,
 )
-from rtclab.report.flow_lines import main_of
 from rtclab.report.page import load_template, render
 from rtclab.report.picture_sizes import NARROW
 from rtclab.report.plot import Plot
@@ -49,6 +48,7 @@ from rtclab.report.run_plots import (
     run_plots,
 )
 from rtclab.report.runs import comparison_verdicts, write_comparison, write_report
+from rtclab.report.shown_flows import main_of
 from rtclab.report.sweep_plots import sweep_plot
 from rtclab.report.sweeps import SweepView, sweep_plots, write_sweep_report
 from rtclab.report.words import flow_in_words, janus_caution, number

@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from math import isnan
 from typing import TYPE_CHECKING
 
-from rtclab.experiment.flows import carrying
-from rtclab.metrics import METRICS, delay, media_flows, rate
+from rtclab.metrics import METRICS, delay, rate
 from rtclab.metrics.series import Samples
 from rtclab.metrics.statistics import summarise
 from rtclab.report.bands import Band, band, points_per_line, thinned
 from rtclab.report.drawing import Style
 from rtclab.report.plot_kinds import Curve, Distribution, Points, Steps
-from rtclab.trace import NS_PER_S, FlowInfo, Run, Trace
+from rtclab.trace import NS_PER_S, Run, Trace
 
 if TYPE_CHECKING:
     from rtclab.report.why import FlowAccount
@@ -31,38 +30,6 @@ class FlowLine:
     look: Style
     points: int
     account: FlowAccount | None = None
-
-
-def flows_in(run: Run) -> dict[str, FlowInfo]:
-    """The flows of all repeats by name; of equal names, the last repeat's."""
-    return {name: flow for trace in run.traces for name, flow in trace.manifest.flows.items()}
-
-
-def main_flows(run: Run) -> list[str]:
-    """The flows between participants and the flows of TCP; all flows if neither exists.
-
-    Flows that carry feedback alone are left out, unless there are no others.
-    The legs to and from a server are left out, because they are parts of flows between participants. The main
-    flows of a capture are its flows of media: an interface also carries the packets of other programs.
-    """
-    if run.backend == "capture":
-        media = {name for trace in run.traces for name in media_flows(trace)}
-        return [name for name in run.flows if name in media] or run.flows
-    people = {name for trace in run.traces for name in trace.manifest.participants}
-    flows, carry = flows_in(run), set(carrying([run]))
-    main = main_of({name: flows[name] for name in run.flows}, people)
-    return [name for name in main if name in carry] or main
-
-
-def main_of(flows: Mapping[str, FlowInfo], people: Collection[str]) -> list[str]:
-    """The main flows of a run that rtclab ran; see :func:`main_flows`."""
-    names = [name for name, flow in flows.items() if flow.acknowledges is None]
-    main = [
-        name
-        for name in names
-        if flows[name].call is None or {flows[name].sender, flows[name].receiver} <= {*people}
-    ]
-    return main or names
 
 
 def lines_of(flows: Sequence[tuple[Run, str, Style]]) -> list[FlowLine]:

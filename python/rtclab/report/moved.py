@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from rtclab.metrics.accounts.stalls import Stall
-from rtclab.report.flow_lines import main_flows
+from rtclab.report.shown_flows import main_flows
 from rtclab.report.why import (
     LEAST_SHARE,
     MOST_EXPLAINED,

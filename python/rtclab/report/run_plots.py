@@ -30,13 +30,12 @@ from rtclab.report.flow_lines import (
     curve,
     delay_curve,
     delay_distribution,
-    flows_in,
     lines_of,
-    main_flows,
     rate_per_repeat,
 )
 from rtclab.report.plot import Plot
 from rtclab.report.plot_kinds import Curve, Panel, Steps, Strip
+from rtclab.report.shown_flows import flows_in, main_flows
 from rtclab.report.why import FlowAccount, why
 from rtclab.report.words import flow_in_words
 from rtclab.trace import FlowInfo, Run

@@ -19,9 +19,9 @@ from rtclab.metrics.wire import StreamRates, stream_rates
 from rtclab.phrases import names_in_words, repeats_in_words, tests_in_words
 from rtclab.report import imported, words
 from rtclab.report.differences import scenario_differences
-from rtclab.report.flow_lines import main_flows
 from rtclab.report.page import write_page
 from rtclab.report.run_plots import REASON_PLOTS, comparison_plots, run_plots
+from rtclab.report.shown_flows import main_flows
 from rtclab.report.verdict import findings, verdict
 from rtclab.report.why import ABOUT, Why, why
 from rtclab.report.words import flow_in_words

@@ -14,7 +14,7 @@ from rtclab.metrics.media import is_watched, saw_nothing
 from rtclab.metrics.promises import never_connected
 from rtclab.metrics.series import span_ns
 from rtclab.phrases import names_in_words
-from rtclab.report.flow_lines import flows_in, main_flows
+from rtclab.report.shown_flows import flows_in, main_flows
 from rtclab.report.why import LATE_MS
 from rtclab.report.words import flow_in_words
 from rtclab.trace import Run

@@ -22,7 +22,7 @@ from rtclab.metrics.accounts.queues import UsedPath, bottleneck_of
 from rtclab.metrics.accounts.stalls import Stall, gaps_of, stalls_of
 from rtclab.metrics.accounts.waits import SOUND_STAGES, STAGES, mean_sound_waits_ms, mean_waits_ms
 from rtclab.metrics.series import span_ns
-from rtclab.report.flow_lines import main_flows
+from rtclab.report.shown_flows import main_flows
 from rtclab.report.words import flow_in_words, number
 from rtclab.trace import NS_PER_S, Run, Trace
 

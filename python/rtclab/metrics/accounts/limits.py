@@ -16,12 +16,11 @@ from numpy.typing import NDArray
 
 from rtclab.metrics.accounts.evidence import evidence_of, where_limited
 from rtclab.metrics.accounts.losses import lost_packets
-from rtclab.metrics.accounts.packets import rtcp_packets
 from rtclab.metrics.flows import media_flows
 from rtclab.metrics.packets import NEVER, packets_of, were_recorded
 from rtclab.metrics.promises import inside_ns, promised
 from rtclab.metrics.series import Array, IntegerArray, counter, gauge_of_streams, slopes, span_ns
-from rtclab.trace import NS_PER_S, Trace, rows_by
+from rtclab.trace import NS_PER_S, Trace
 
 LIMITS: dict[str, str] = {
     "pause": "the sender pauses",
@@ -433,12 +432,11 @@ def _feedback(trace: Trace, flow: str, at_ns: IntegerArray) -> tuple[NDArray[np.
     if not were_recorded(trace):
         return never, never
     back = [
-        sent_and_came
+        trace.cached(_rtcp, name)
         for name, other in trace.manifest.flows.items()
         if (other.sender, other.receiver) == (about.receiver, about.sender) and other.call == about.call
-        if (sent_and_came := trace.cached(_rtcp).get(name)) is not None
     ]
-    if not back:
+    if not any(sent_ns.size for sent_ns, _ in back):
         return never, never
     sent_ns, came_ns = (np.sort(np.concatenate(times)) for times in zip(*back, strict=True))
     index = np.searchsorted(came_ns, at_ns, side="right") - 1
@@ -448,12 +446,11 @@ def _feedback(trace: Trace, flow: str, at_ns: IntegerArray) -> tuple[NDArray[np.
     return begun & (at_ns - last > SILENT_NS), (sent >= FEW_REPORTS) & (came < (1 - MUCH_RTCP) * sent)
 
 
-def _rtcp(trace: Trace) -> dict[str, tuple[IntegerArray, IntegerArray]]:
-    """By flow, when its packets of RTCP were sent, and when they arrived."""
-    return {
-        str(flow): (part["sent_ns"].to_numpy(), part["delivered_ns"].drop_nulls().to_numpy())
-        for flow, part in rows_by(rtcp_packets(trace), "flow").items()
-    }
+def _rtcp(trace: Trace, flow: str) -> tuple[IntegerArray, IntegerArray]:
+    """When a flow's packets of RTCP were sent, and when they arrived."""
+    packets = packets_of(trace, flow)
+    packets = packets.chosen(packets.is_rtcp)
+    return packets.sent_ns, packets.delivered_ns[packets.delivered_ns != NEVER]
 
 
 def _forwarded(trace: Trace, flow: str, at_ns: IntegerArray) -> tuple[NDArray[np.int8], str]:
