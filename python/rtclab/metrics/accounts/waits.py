@@ -169,19 +169,23 @@ def _in_receiver() -> list[pl.Expr]:
 
 
 def _of_second(trace: Trace, flow: str, frames: pl.DataFrame) -> dict[str, IntegerArray]:
-    """The means that browsers reported about the second in which each picture was taken or shown, in ns."""
+    """The means that browsers reported about the second in which each picture was taken or shown, in ns.
+
+    They are 0 where the trace has the time of each picture.
+    """
     taken, shown = frames["captured_ns"].to_numpy(), frames["rendered_ns"].to_numpy()
     at_sender, at_receiver = ("outbound_rtp", _sent_by(trace, flow)), ("inbound_rtp", flow)
     target, network = (
         _means_ns(trace, *at_receiver, f"jitterBuffer{which}Delay", "jitterBufferEmittedCount", shown)
         for which in ("Target", "Minimum")
     )
-    return {
-        "mean_encode_ns": _means_ns(trace, *at_sender, "totalEncodeTime", "framesEncoded", taken),
-        "mean_send_ns": _means_ns(trace, *at_sender, "totalPacketSendDelay", "packetsSent", taken),
-        "mean_decode_ns": _means_ns(trace, *at_receiver, "totalDecodeTime", "framesDecoded", shown),
-        "mean_sync_ns": (target - network).clip(min=0),
-    }
+    means = dict.fromkeys(("mean_encode_ns", "mean_send_ns", "mean_decode_ns"), np.zeros_like(taken))
+    if frames["encoded_ns"].null_count():
+        means["mean_encode_ns"] = _means_ns(trace, *at_sender, "totalEncodeTime", "framesEncoded", taken)
+        means["mean_send_ns"] = _means_ns(trace, *at_sender, "totalPacketSendDelay", "packetsSent", taken)
+    if frames["decode_ns"].null_count():
+        means["mean_decode_ns"] = _means_ns(trace, *at_receiver, "totalDecodeTime", "framesDecoded", shown)
+    return means | {"mean_sync_ns": (target - network).clip(min=0)}
 
 
 def _sent_by(trace: Trace, flow: str) -> str:
