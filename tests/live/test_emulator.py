@@ -90,8 +90,11 @@ def ping_in_lab(argument: dict[str, Any], _emit: Any) -> dict[str, Any]:
     output = ping(*argument["options"])
     time.sleep(0.1)  # a reply that ping no longer waits for is still in flight
     summary = emulator.stop()
-    columns = {name: column.tolist() for name, column in summary["packets"].items()}
-    return {"output": output, **summary, "packets": columns}
+    tables = {
+        table: {name: column.tolist() for name, column in summary[table].items()}
+        for table in ("packets", "hops")
+    }
+    return {"output": output, **summary, **tables}
 
 
 def ping_without_a_log(_argument: dict[str, Any], _emit: Any) -> dict[str, Any]:
