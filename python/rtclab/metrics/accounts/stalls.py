@@ -292,17 +292,17 @@ def _repair(
     unheard = _requests_lost(trace, flow, since_ns, until_ns) if late else 0
     keys = _key_frames_asked_for(trace, flow, *span)
     served = in_freeze & np.isin(fate, ("in_time", "too_late", "unknown"))
+    # A picture that is never complete is only overcome by a key frame.
+    by_key = not served.all() and keys and span[1] < trace.manifest.flows[flow].end_ns
     took_ms = nan
-    if served.any():
-        after_ns = (replaced_ns - sent.sent_ns[fates.lost[own]])[served].max() - media.way_ns
-        took_ms = float(after_ns) / NS_PER_MS
-        how = "lost" if failed else "request" if unheard else "slow"
-    elif span[1] < trace.manifest.flows[flow].end_ns and keys:
+    if by_key:
         came_ns = sent.delivered_ns[wanted[media.came[wanted]]]
         took_ms = float(came_ns[came_ns <= span[1]].max(initial=span[0]) - due_ns.min()) / NS_PER_MS
-        how = "key_frame"
-    else:
-        how = "lost" if failed else "request" if unheard else "none"
+    elif served.any():
+        after_ns = (replaced_ns - sent.sent_ns[fates.lost[own]])[served].max() - media.way_ns
+        took_ms = float(after_ns) / NS_PER_MS
+    failure = "lost" if failed else "request" if unheard else "slow" if served.any() else "none"
+    how = "key_frame" if by_key else failure
     parts = [_counted(missing.size, "packet", "lost")]
     parts += [_counted(failed, "retransmission", "lost too")] if failed else []
     parts += [_counted(unheard, "packet of feedback", "lost on the way back")] if unheard else []
