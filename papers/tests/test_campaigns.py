@@ -22,7 +22,8 @@ from rtclab.errors import BackendUnavailable, BadInput, UnsupportedScenario
 from rtclab.experiment import MAX_TRIES, Condition, Number, Results, runner
 from rtclab.metrics import METRICS
 from rtclab.scenario import Scenario
-from rtclab.trace import SCHEMA, Trace, only_writer
+from rtclab.trace import Trace, only_writer
+from rtclab.trace.manifest import OLDEST_SCHEMA
 from rtclab_papers.campaigns import Campaign, Key, Record, RowFile
 
 CALL = Scenario.load("first-call", {"duration": "2 s", "record": "seconds"})
@@ -237,7 +238,7 @@ def test_a_repeat_whose_trace_is_damaged_or_gone_runs_again(live: Live, content:
 def test_a_trace_of_an_older_rtclab_is_no_failed_call_and_its_rows_stay(live: Live) -> None:
     live.campaign(conditions(1, "a")).run()
     manifest = Results(live.folder / "live")["a"].repeat_path(0) / "manifest.json"
-    manifest.write_text(json.dumps(json.loads(manifest.read_text()) | {"schema": SCHEMA - 1}))
+    manifest.write_text(json.dumps(json.loads(manifest.read_text()) | {"schema": OLDEST_SCHEMA - 1}))
     rows = live.rows.path.read_text()
     tally = measured_otherwise(live).run()
     assert (tally.outcomes, tally.failed, live.ran) == ({}, {}, [])
