@@ -127,7 +127,7 @@ MAY_IMPORT: dict[str, set[str]] = {
         "replays",
         "_native",
     },
-    "remedy": {"errors", "scenario", "trace", "experiment", "metrics", "report", "lab"},
+    "remedy": {"errors", "arguments", "scenario", "trace", "experiment", "metrics", "report", "lab"},
     "cli": {
         "errors",
         "terminal",

@@ -18,6 +18,7 @@ from synthetic_run import report, second, trace
 from rtclab._native import student_t_p, student_t_quantile
 from rtclab.experiment import compare_runs, summary_of_run
 from rtclab.metrics import METRICS
+from rtclab.metrics.accounts.limits import LIMITS
 from rtclab.metrics.registry import Bounds
 from rtclab.metrics.series import Samples
 from rtclab.metrics.statistics import (
@@ -247,6 +248,9 @@ def test_every_metric_has_bounds_that_fit_its_unit() -> None:
         "in_time_100",
         "in_time_300",
         "over_budget",
+        "repaired_in_time",
+        "repair_in_vain",
+        *(f"limited_by_{limit}" for limit in LIMITS),
     }
     assert {name for name, one in METRICS.items() if one.bounds_in(30.0)[1] == 30} == {
         "freeze_duration",

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
+from rtclab.arguments import table as table_of
 from rtclab.errors import BadInput, RtclabError
 from rtclab.scenario import Scenario
 from rtclab.scenario.load import Changes
@@ -293,11 +294,11 @@ def own_changes(
     Raises:
         BadInput: the file cannot be read, is not TOML, or a change cannot be made.
     """
-    tables: Mapping[str, Any]
-    if own is None or isinstance(own, Mapping):
-        tables, origin = own or {}, "own"
-    else:
+    if isinstance(own, str | Path):
         tables, origin = _read(own), str(own)
+    else:
+        expected = "a file, or fields and values by name"
+        tables, origin = table_of("own", {} if own is None else own, expected), "own"
     for name, fields in tables.items():
         if not isinstance(fields, Mapping):
             raise BadInput(
@@ -310,12 +311,13 @@ def own_changes(
             raise BadInput(f"{origin}: {name}: {error.message}", hint=error.hint) from None
 
 
-def _read(file: str | Path) -> dict[str, Any]:
+def _read(file: str | Path) -> Mapping[str, Any]:
     try:
         return tomllib.loads(Path(file).read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError) as error:
         raise BadInput(
-            f"{file}: cannot be read: {getattr(error, 'strerror', None) or 'not a text file'}"
+            f"{file}: cannot be read: {getattr(error, 'strerror', None) or 'not a text file'}; "
+            "expected a TOML file of changes"
         ) from None
     except tomllib.TOMLDecodeError as error:
         raise BadInput(f"{file}: not TOML: {error}") from None
