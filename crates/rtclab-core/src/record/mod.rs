@@ -387,9 +387,7 @@ impl Recorder {
             EndpointEvent::Statistics(statistics) => self.statistics(at, source, *statistics),
             EndpointEvent::Observed { sender, values } => self.observed(at, source, sender, values),
             EndpointEvent::Encoded { ssrc, timestamp, begin } => {
-                if self.detail == Detail::Packets {
-                    self.encoded.insert((ssrc, timestamp), (begin, at));
-                }
+                self.encoded.insert((ssrc, timestamp), (begin, at));
             }
             EndpointEvent::EncodeRequested { .. }
             | EndpointEvent::FrameRendered { .. }
