@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from math import nan
 
-from rtclab.metrics.accounts.limits import LIMITS, course_of
+from rtclab.metrics.accounts.limits import LIMITS, OWN, course_of
 from rtclab.metrics.packets import were_recorded
 from rtclab.metrics.registry import UNKNOWN, bounded, metric, sources
 from rtclab.metrics.series import span_ns
 from rtclab.trace import Trace
 
-PREFIX = "limited_by_"
 _OF_PACKETS = bounded("from packets: a queue or losses that a control can have seen")
 _KNOWN = sources(
     bounded("from the control's own values; from packets, for a control that has none"),
@@ -22,18 +20,20 @@ _KNOWN = sources(
 )
 
 
-def _metric_of(limit: str, meaning: str) -> Callable[[Trace, str], float]:
+def _add(limit: str, meaning: str) -> None:
+    """Adds the metric of a limit's share."""
+
     def share(trace: Trace, flow: str) -> float:
         course = course_of(trace, flow) if were_recorded(trace) else None
         return nan if course is None else 100 * course.shares(span_ns(trace, flow)).get(limit, nan)
 
-    share.__name__ = share.__qualname__ = PREFIX + limit
+    share.__name__ = share.__qualname__ = OWN + limit
     share.__doc__ = f"""Part of the time (%) in which the flow's rate had this limit: {meaning}.
 
     The shares of all limits add up to 100 %. docs/why.md says how a limit is found, and the table `limits`
     when each one held. NaN without packets of media.
     """
-    return metric(
+    metric(
         unit="%",
         source="the account of limits, docs/why.md",
         bounds=(0, 100),
@@ -42,5 +42,5 @@ def _metric_of(limit: str, meaning: str) -> Callable[[Trace, str], float]:
     )(share)
 
 
-SHARES = {limit: _metric_of(limit, meaning) for limit, meaning in LIMITS.items()}
-"""By limit, the metric of its share."""
+for _limit, _meaning in LIMITS.items():
+    _add(_limit, _meaning)

@@ -9,6 +9,7 @@ from rtclab.metrics.accounts.stalls import Stall
 from rtclab.report.shown_flows import main_flows
 from rtclab.report.why import (
     LEAST_SHARE,
+    LONG_MS,
     MOST_EXPLAINED,
     STAGES_IN_WORDS,
     FlowAccount,
@@ -23,8 +24,6 @@ LEAST_FROZEN = 0.01
 """Causes of freezes that differ by a smaller part of the time, 0.6 s in a minute, are not said."""
 LEAST_WAIT_MS = 50.0
 """Stages that differ by less are not said."""
-LONG_MS = 400.0
-"""A stage that differs by this much, the limit of ITU-T G.114, counts as much as a limit that held always."""
 
 
 @dataclass(frozen=True)
@@ -153,4 +152,5 @@ def _waits(before: FlowAccount, after: FlowAccount) -> Iterator[Move]:
         other_ms = after.waits_ms.get(stage, ms)
         if abs(other_ms - ms) >= LEAST_WAIT_MS:
             words = f"pictures {STAGES_IN_WORDS[stage]}"
+            # The limit of ITU-T G.114 counts as much as a limit that held always.
             yield Move("wait", words, ms, other_ms, abs(other_ms - ms) / LONG_MS)

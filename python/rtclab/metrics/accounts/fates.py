@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from rtclab.metrics.accounts.losses import IMPORTED, lost_packets, still_on_its_way_ns, tells_losses
 from rtclab.metrics.accounts.packets import packets_in_order
+from rtclab.metrics.arrivals import VIDEO_CLOCK
 from rtclab.metrics.media import FREEZE_MARGIN_S, frozen_spans
 from rtclab.metrics.packets import NEVER, PacketColumns, sent_in_order
 from rtclab.metrics.registry import UNKNOWN, bounded, metric, sources
@@ -71,8 +72,6 @@ SCHEMA_OF_REPAIR = pl.Schema(
         "size_bytes": pl.Int64(),
     }
 )
-VIDEO_CLOCK_HZ = 90_000
-"""The clock of RTP timestamps of video (RFC 7742; payload formats of VP8, VP9, H.264 and AV1)."""
 Texts = NDArray[np.str_]
 
 
@@ -301,7 +300,7 @@ def _late(
             late |= (replaced_ns > begin_ns) & (replaced_ns <= end_ns)
             continue
         later = (timestamps - np.uint32(shown[last])).astype(np.int32).astype(np.int64)
-        due_ns = begin_ns + later * NS_PER_S // VIDEO_CLOCK_HZ
+        due_ns = begin_ns + later * NS_PER_S // VIDEO_CLOCK
         in_freeze = (later > 0) & (due_ns < end_ns)
         late |= in_freeze & (replaced_ns > due_ns + int(FREEZE_MARGIN_S * NS_PER_S))
     return late

@@ -22,28 +22,20 @@ NO_HOPS = SCHEMAS["hops"].to_frame().select(HOPS)
 
 
 def read(trace: Trace, flows: Sequence[str]) -> None:
-    """Reads the packets of some flows, and all RTCP, in one pass; what is known already is not read again."""
+    """Reads the packets of some flows in one pass; what is known already is not read again."""
     known = trace.cached(_known)
     missing = [flow for flow in flows if flow not in known]
     if not missing or not were_recorded(trace):
         return
     wanted = pl.col("flow").is_in(missing)
-    if RTCP not in known:
-        wanted |= pl.col("protocol") == "rtcp"
     columns = {name: pl.col(name) for name in COLUMNS}
     rows = trace.whole.select("packets", wanted, **columns).sort("sent_ns", maintain_order=True)
-    if RTCP not in known:
-        known[RTCP] = rows.filter(pl.col("protocol") == "rtcp")
     known |= dict.fromkeys(missing, NO_ROWS)
     known |= {flow: part for flow, part in rows_by(rows, "flow").items() if flow in missing}
     if hops_were_recorded(trace):
         columns = {name: pl.col(name) for name in HOPS}
         hops = trace.whole.select("hops", pl.col("flow").is_in(missing), **columns)
         trace.cached(_known_hops).update(rows_by(hops, "flow"))
-
-
-RTCP = ""
-"""Stands for all packets of RTCP, among names of flows."""
 
 
 def _known(trace: Trace) -> dict[str, pl.DataFrame]:
@@ -74,10 +66,3 @@ def packets_in_order(trace: Trace, flow: str) -> pl.DataFrame:
     rows = trace.cached(_known).get(flow, NO_ROWS)
     rows = rows if trace.window is None else rows_within("packets", rows, trace.window)
     return rows.filter(before_end(trace, "sent_ns"))
-
-
-def rtcp_packets(trace: Trace) -> pl.DataFrame:
-    """All packets of RTCP over all of the time, in the order in which they were sent."""
-    if RTCP not in trace.cached(_known):
-        read(trace, trace.flows[:1])
-    return trace.cached(_known).get(RTCP, NO_ROWS)

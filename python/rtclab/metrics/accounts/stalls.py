@@ -19,10 +19,9 @@ from rtclab.metrics.accounts.fates import Fates, fates_of
 from rtclab.metrics.accounts.gaps import gaps_in_sound
 from rtclab.metrics.accounts.limits import course_of, sending_leg
 from rtclab.metrics.accounts.losses import lost_packets, outages
-from rtclab.metrics.accounts.packets import rtcp_packets
 from rtclab.metrics.accounts.queues import bottleneck_of
 from rtclab.metrics.media import frozen_spans
-from rtclab.metrics.packets import NEVER, were_recorded
+from rtclab.metrics.packets import NEVER, packets_of, were_recorded
 from rtclab.metrics.promises import inside_ns
 from rtclab.metrics.series import IntegerArray, counter, span_ns
 from rtclab.trace import NS_PER_MS, NS_PER_S, Trace
@@ -328,8 +327,11 @@ def _requests_lost(trace: Trace, flow: str, begin_ns: int, end_ns: int) -> int:
         if other.sender == about.receiver and other.call == about.call and not other.forwarded
         if about.forwarded or other.receiver == about.sender
     ]
-    is_lost = pl.col("delivered_ns").is_null() & pl.col("sent_ns").is_between(begin_ns, end_ns)
-    return rtcp_packets(trace).filter(pl.col("flow").is_in(back) & is_lost).height
+    lost = 0
+    for packets in (packets_of(trace, name) for name in back):
+        inside = (packets.sent_ns >= begin_ns) & (packets.sent_ns <= end_ns)
+        lost += int(np.count_nonzero(packets.is_rtcp & (packets.delivered_ns == NEVER) & inside))
+    return lost
 
 
 def _key_frames_asked_for(trace: Trace, flow: str, begin_ns: int, end_ns: int) -> int:
