@@ -138,7 +138,7 @@ CALL = """
     const inUse = async () => {
         const stats = await one.getStats();
         const sent = [...stats.values()].find(({ type, codecId }) => type === "outbound-rtp" && codecId);
-        return sent ? it.withCodec(sent, stats).mimeType : null;
+        return sent ? it.withReferences(sent, stats).mimeType : null;
     };
     const used = async () => {
         let codec = null;

@@ -186,6 +186,8 @@ def streams_of(log: dict[str, Any]) -> dict[tuple[str, ...], tuple[float, ...]]:
     """What the page's own getStats says of each stream: usual frames, messages or packets/s.
 
     Streams that last have their bytes/s, too. Only seconds with frames, messages or packets count.
+    A stream is named by its order among those of its type and kind, not by its ``mid``: an offer that is
+    rolled back, because both ends made one at a time, uses a number up.
     """
     rows: dict[tuple[str, ...], list[tuple[int, int, int]]] = {}
     for at, row in reports(log):
@@ -193,8 +195,9 @@ def streams_of(log: dict[str, Any]) -> dict[tuple[str, ...], tuple[float, ...]]:
         count = next(row[name] for name in COUNTED if name in row)
         size = row.get("bytesReceived", 0) if "bytesReceived" in row else row["bytesSent"]
         rows.setdefault(stream, []).append((at, count, size))
-    found = {}
-    for stream, counted in rows.items():
+    found: dict[tuple[str, ...], tuple[float, ...]] = {}
+    for (*named, _), counted in sorted(rows.items()):
+        stream = (*named, str(sum(other[:2] == tuple(named) for other in found)))
         steps = [[b - a for a, b in zip(*pair, strict=True)] for pair in pairwise(counted)]
         rates = [(1000 * count / ms, 1000 * size / ms) for ms, count, size in steps if count]
         numbers, sizes = zip(*rates, strict=True)

@@ -46,6 +46,7 @@ from rtclab.lab import list_runs
 from rtclab.metrics import METRICS, metric
 from rtclab.scenario import Scenario
 from rtclab.trace import MANIFEST, SCHEMA, Repeat, Trace
+from rtclab.trace.manifest import OLDEST_SCHEMA
 
 CALL = Scenario.load("first-call", {"duration": "2 s", "repeats": 2})
 SWEEP: dict[str, Any] = {
@@ -508,7 +509,7 @@ def test_what_an_older_rtclab_measured_stays_when_its_traces_cannot_be_read_any_
     made = Experiment([CALL], repeats=1, metrics=["rtt"]).run(out=tmp_path)
     before = made.metrics()
     manifest = made.repeat_path(0) / MANIFEST
-    manifest.write_text(manifest.read_text().replace(f'"schema": {SCHEMA}', f'"schema": {SCHEMA - 1}'))
+    manifest.write_text(manifest.read_text().replace(f'"schema": {SCHEMA}', f'"schema": {OLDEST_SCHEMA - 1}'))
     with closing(sqlite3.connect(made.path / "results.sqlite")) as database, database:
         database.execute("UPDATE outcomes SET code = 'older', definitions = 'older'")
     opened = Results(made.path)

@@ -56,7 +56,7 @@ def test_columns_are_put_in_order_cast_and_filled_with_null(tmp_path: Path) -> N
 
 def test_tables_not_given_are_empty_and_packets_are_absent(tmp_path: Path) -> None:
     trace = Trace.write(tmp_path / "t", {}, ABOUT)
-    assert trace.tables == [name for name in SCHEMAS if name != "packets"]
+    assert trace.tables == [name for name in SCHEMAS if name not in ("packets", "hops")]
     assert all(trace.table(name).is_empty() for name in trace.tables)
     with pytest.raises(
         TraceError, match=r'`packets` was not recorded\n  hint: record it with record = "packets"'
@@ -67,7 +67,7 @@ def test_tables_not_given_are_empty_and_packets_are_absent(tmp_path: Path) -> No
 @pytest.mark.parametrize(
     ("table", "frame", "message"),
     [
-        ("hosts", HOST, "no table `hosts`; expected packets, flow_seconds"),
+        ("hosts", HOST, "no table `hosts`; expected packets, hops, flow_seconds"),
         ("host", HOST.drop("cpu_percent"), "table `host`: column `cpu_percent` is missing"),
         ("host", HOST.with_columns(gpu=1), "table `host`: unknown column `gpu`; expected at_ns, "),
         ("host", HOST.with_columns(at_ns=None), "table `host`: column `at_ns` must not have nulls"),
