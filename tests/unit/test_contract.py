@@ -241,7 +241,9 @@ def test_minus_one_and_nan_are_null_only_in_columns_that_may_be_null() -> None:
     assert made["cwnd_segments"].to_list() == [None, 7]
     assert made["srtt_ms"].to_list() == [None, -1.0]
     assert made["objects"].to_list() == [-1, 7]
-    host = {name: np.array([0]) for name in SCHEMAS["host"] if name != "memory_bytes"}
+    host = {
+        name: np.array([0]) for name in SCHEMAS["host"] if name not in ("memory_bytes", "cpu_limit_percent")
+    }
     host |= {"cpu_percent": np.array([np.nan]), "participant": (np.array([0], np.uint32), ["alice"])}
     assert NativeTable("host", host).frame()["cpu_percent"].null_count() == 0
 

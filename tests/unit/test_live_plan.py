@@ -55,6 +55,7 @@ def test_a_plan_is_the_same_behind_the_json_that_crosses_into_the_lab(tmp_path: 
     made = session_plan(asked, seed=7, repeat=1, out=tmp_path).model_copy(
         update={
             "cpu_groups": {"bob": "/sys/group"},
+            "cpu_cores": {"bob": 0.5},
             "invited": {"dan": InvitedPlace("10.0.0.1", 1, 3, 4, 9.5)},
         }
     )

@@ -145,8 +145,9 @@ def test_a_real_call_is_compared_with_its_simulation_first(tmp_path: Path) -> No
     imported = rtclab.import_files(made.path / "repeat-0" / "capture.pcapng", out=tmp_path)
     found = rtclab.remedies(imported, goal="receiving_rate", repeats=4, out=tmp_path)
     known = found.trust.filter(metric="receiving_rate").to_dicts()[0]
-    assert known["inside"] == (known["low"] <= known["call"] <= known["high"]) == found.shows_the_goal
-    outside = found.trust.with_columns(inside=False)
+    assert known["shown"] == (0.9 * known["low"] <= known["call"] <= 1.1 * known["high"])
+    assert known["shown"] == found.shows_the_goal
+    outside = found.trust.with_columns(shown=False)
     refused = replace(found, trust=outside)
     assert refused.refusal == (
         "the simulation does not show receiving_rate as the call has it, so nothing is ranked by it"

@@ -33,6 +33,7 @@ HOST = pl.DataFrame(
         "participant": ["alice", "bob"],
         "cpu_percent": [12.5, 200.0],
         "memory_bytes": [1, 2],
+        "cpu_limit_percent": [None, 50.0],
     }
 )
 

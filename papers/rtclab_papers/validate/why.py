@@ -12,7 +12,6 @@ import polars as pl
 
 from rtclab import Results, Scenario, remedies
 from rtclab.backend import backend
-from rtclab.errors import RtclabError
 from rtclab.experiment import MAX_TRIES, Experiment, find_store
 from rtclab_papers.campaigns import LIVE, SIM
 from rtclab_papers.csv_files import read_table, schema_of, write_table
@@ -120,10 +119,7 @@ def _goal(one: BadCall, results: Results) -> str:
 
 def _first_changes(call: Scenario | Results, goal: str) -> list[str]:
     """The changes that help most, best first; none if nothing can be ranked."""
-    try:
-        found = remedies(call, goal=goal, flows=FLOW)
-    except RtclabError:  # such as a live call of which no scenario can be estimated
-        return []
+    found = remedies(call, goal=goal, flows=FLOW)
     helpful = found.table().filter(metric=goal, verdict="helps")["change"].to_list()
     return [] if found.refusal else helpful[:FIRST]
 
@@ -167,8 +163,8 @@ way of ten. The first sentence of [`rtclab why`](why.md) on `{FLOW}` names the w
 come first in it. One of the first {FIRST} changes of `rtclab remedy` that help has to be right for the
 way. The changes are ranked by a metric that is stated for each way; freezes are replaced by the rate
 if the video of the call did not freeze. Accounts and sentences may be improved on odd seeds; even
-seeds are held out. Two held-out calls of each way are also made live. The scenario of their
-remedies is estimated from the call."""
+seeds are held out. Two held-out calls of each way are also made live, and their remedies are tried in
+the scenario that they were made with."""
     yield _shares(rows)
     for side, half in ((SIM, HELD_OUT), (SIM, OPEN), (LIVE, HELD_OUT), (LIVE, OPEN)):
         own = rows.filter(side=side, half=half)

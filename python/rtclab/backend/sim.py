@@ -294,7 +294,7 @@ NOT_SIMULATED = {
         "powerEfficientDecoder",
     },
     "frames": {"display_ns"},
-    "host": {"memory_bytes"},
+    "host": {"memory_bytes", "cpu_limit_percent"},
 }
 """Columns that only live calls have."""
 

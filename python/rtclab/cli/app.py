@@ -735,8 +735,9 @@ def remedy(
 ) -> None:
     """Simulate a call with one thing changed at a time, and rank the changes by what they do.
 
-    Of a live call or an import, the scenario is estimated first, as by `rtclab scenario from`. The exit
-    status is 1 if the simulation does not show the metric as the call has it, so that nothing is ranked.
+    A live run is simulated with the scenario that it was made with. The scenario of an import is estimated
+    first, as by `rtclab scenario from`. The exit status is 1 if the simulation does not show the metric as
+    the call has it, so that nothing is ranked.
     """
     from rtclab.cli import tables
     from rtclab.remedy import remedies

@@ -97,9 +97,10 @@ def show_remedies(found: Remedies) -> None:
     from rtclab.report import number
 
     for row in found.trust.iter_rows(named=True):
-        inside = "lies in" if row["inside"] else "lies outside of"
+        within = "lies in" if row["low"] <= row["call"] <= row["high"] else "is close to"
         print(
-            f"{row['metric']} of the call, {number(row['call'])}, {inside} what one simulated call has: "
+            f"{row['metric']} of the call, {number(row['call'])}, "
+            f"{within if row['shown'] else 'lies outside of'} what one simulated call has: "
             f"{number(row['low'])} to {number(row['high'])}"
         )
     print(textwrap.fill(found.sentence, WIDTH_OF_TEXT, subsequent_indent="  "))

@@ -27,6 +27,7 @@ from rtclab.metrics.statistics import paired
 from rtclab.remedy.changes import ChangedScenario, changes_of, own_changes
 from rtclab.report import number
 from rtclab.scenario import Scenario
+from rtclab.scenario.ignored import LIVE, SIM
 from rtclab.scenario.load import Changes
 from rtclab.trace import OpenWindow
 
@@ -34,6 +35,9 @@ REPEATS = 20
 GOAL = "freeze_duration"
 SHOWN = ("freeze_duration", "picture_delay", "receiving_rate", "audio_concealed")
 """Metrics that the table has beside the goal."""
+MARGIN = 0.1
+"""The interval of one simulated call has its chance, not what a model leaves out. A call that lies outside by
+this part of the bound is still shown: nobody would act on such a difference."""
 UNCHANGED = "unchanged"
 LEAST_PART = 0.1
 """A change that can be applied is worth a word if it does this part of what the best one does."""
@@ -46,9 +50,11 @@ class Remedies:
     Attributes:
         goal: name of the metric by which the changes are ranked.
         rows: one for each change and metric; see :meth:`table`.
-        trust: for each metric of a real call, its value and the interval in which one simulated call lies.
+        trust: for each metric of a real call, its value in ``call``, the interval in which one simulated call
+            lies in ``low`` and ``high``, and whether the simulation shows it in ``shown``: it is inside, or
+            outside by at most 10 % of the bound.
         repeats: number of simulated calls of each change.
-        estimated: whether the scenario was estimated from a real call.
+        real: whether the call is a real one: live or imported.
         unchanged: the goal in those unchanged calls that have a value of it.
         window: begin and end of the measured time, in s; None for the whole call.
     """
@@ -57,13 +63,13 @@ class Remedies:
     rows: pl.DataFrame
     trust: pl.DataFrame
     repeats: int
-    estimated: bool
+    real: bool
     unchanged: Sequence[float]
     window: OpenWindow | None
 
     @property
     def shows_the_goal(self) -> bool:
-        """Whether the goal of the real call lies in its simulated interval; true for simulated calls."""
+        """Whether simulated calls show the goal as the real call has it; true for simulated calls."""
         return self._shows(self.goal)
 
     @property
@@ -71,7 +77,7 @@ class Remedies:
         """Why the changes are not ranked; None if they are."""
         if not self.unchanged:
             return f"no simulated call has a value of {self.goal}, so nothing is ranked by it"
-        if self.estimated and self.goal not in self.trust["metric"]:
+        if self.real and self.goal not in self.trust["metric"]:
             return f"the call has no value of {self.goal}, so it is not known whether the simulation shows it"
         if not self.shows_the_goal:
             return f"the simulation does not show {self.goal} as the call has it, so nothing is ranked by it"
@@ -136,7 +142,7 @@ class Remedies:
 
     def _shows(self, metric: str) -> bool:
         known = self.trust.filter(pl.col("metric") == metric)
-        return not self.estimated or (not known.is_empty() and bool(known["inside"].all()))
+        return not self.real or (not known.is_empty() and bool(known["shown"].all()))
 
     def _in_words(self, row: Mapping[str, Any]) -> str:
         values = f"{self.goal} {number(row['base'])} → {number(row['new'], row['base'])} {self._unit}"
@@ -145,7 +151,7 @@ class Remedies:
 
 @dataclass(frozen=True)
 class _Subject:
-    """A scenario, the call that it was estimated from if there was a real one, and the measured time."""
+    """A scenario, the real call that it stands for if there is one, and the measured time."""
 
     scenario: Scenario
     real: Results | None
@@ -168,8 +174,9 @@ def remedies(
     """Simulates a call with one thing changed at a time, and says what each change does.
 
     Args:
-        call: a scenario, its name or file, or a run, its name or path. Of a live call or an import, the
-            scenario is estimated as by :func:`rtclab.scenario_from`.
+        call: a scenario, its name or file, or a run, its name or path. A live run is simulated with the
+            scenario that it was made with; the scenario of an import is estimated as by
+            :func:`rtclab.scenario_from`.
         goal: metric by which the changes are ranked.
         begin: measure from this time on, in seconds or as text such as ``"10s"``; by default the whole call,
             or the time that results are about.
@@ -183,8 +190,8 @@ def remedies(
         out: directory in which to look for runs by name.
 
     Raises:
-        BadInput: there is no such scenario, run, time or metric, no scenario can be estimated from a real
-            call, or a change cannot be made.
+        BadInput: there is no such scenario, run, time or metric, no scenario can be estimated from an
+            import, or a change cannot be made.
 
     Example:
         >>> found = rtclab.remedies("first-call", goal="receiving_rate", repeats=4)
@@ -212,7 +219,7 @@ def remedies(
         rows=pl.DataFrame(rows, schema=SCHEMA),
         trust=_trust(about.real, metrics, counted, base),
         repeats=repeats,
-        estimated=about.real is not None,
+        real=about.real is not None,
         unchanged=[*base.get(goal, {}).values()],
         window=about.window,
     )
@@ -244,11 +251,12 @@ def _subject(
     results = call if isinstance(call, Results) else open_results(call, out=out)
     if window is not None:
         results = results.between(*window)
-    if results.run.backend == "sim":
-        conditions = open_store(results.path, out, trust=trust).conditions
-        known = {conditions.label(number): number for number in range(len(conditions))}
-        return _Subject(conditions.scenario(known[results.conditions[0]]), None, results.window)
-    return _Subject(scenario_from(results).scenario, results, results.window)
+    real = None if results.run.backend == SIM else results
+    if results.run.backend not in (SIM, LIVE):
+        return _Subject(scenario_from(results).scenario, real, results.window)
+    conditions = open_store(results.path, out, trust=trust).conditions
+    known = {conditions.label(number): number for number in range(len(conditions))}
+    return _Subject(conditions.scenario(known[results.conditions[0]]), real, results.window)
 
 
 def _simulated(
@@ -375,11 +383,11 @@ def _by(rows: Sequence[Mapping[str, Any]], goal: str) -> Callable[[str], tuple[i
 def _trust(
     real: Results | None, metrics: Sequence[str], flows: Sequence[str], simulated: Values
 ) -> pl.DataFrame:
-    """For each metric of a real call, whether it lies in the interval of one simulated call."""
+    """For each metric of a real call, whether simulated calls show it; see :attr:`Remedies.trust`."""
     schema = {
         "metric": pl.String(),
         **dict.fromkeys(("call", "low", "high"), pl.Float64()),
-        "inside": pl.Boolean(),
+        "shown": pl.Boolean(),
     }
     rows = []
     if real is not None:
@@ -392,5 +400,6 @@ def _trust(
             low, high = prediction_interval(known, METRICS[metric].bounds)
             if len(values) and not isnan(low):
                 value = float(values.to_numpy().mean())
-                rows.append((metric, value, low, high, low <= value <= high))
+                shown = low - MARGIN * abs(low) <= value <= high + MARGIN * abs(high)
+                rows.append((metric, value, low, high, shown))
     return pl.DataFrame(rows, schema=schema, orient="row")

@@ -284,6 +284,7 @@ TABLES: dict[str, TableDescription] = {
         participant text: Participant, or server that mixes, whose machine it is
         cpu_percent float: CPU use in per cent; 100 is one core, or the one processor of a `host`
         memory_bytes int?: Live: memory in use
+        cpu_limit_percent float?: Live: the most CPU that the scenario lets it use; null without a limit
     """),
     "events": _table("""
         something that happened once

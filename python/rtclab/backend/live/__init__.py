@@ -138,15 +138,18 @@ class LiveBackend:
 
         scenario.check_trusted(live=True)
         plan = session_plan(scenario, seed=seed, repeat=repeat, out=out)
+        cores = shares(scenario)
         try:
             with (
-                limited(shares(scenario)) as groups,
+                limited(cores) as groups,
                 user_space_nat() as attach,
                 listening(self._invitations, self._wait_s) as places,
             ):
                 run_in_lab(
                     SESSION,
-                    plan.model_copy(update={"cpu_groups": groups, "invited": places}).to_json(),
+                    plan.model_copy(
+                        update={"cpu_groups": groups, "cpu_cores": cores, "invited": places}
+                    ).to_json(),
                     on_start=attach if scenario.internet else None,
                     on_event=lambda event: (self._announce if "seat" in event else watch)(event),
                     descriptors=[number for place in places.values() for number in (place.tcp, place.udp)],

@@ -60,6 +60,8 @@ class SessionPlan(BaseModel):
     """By node, the server of the user's own."""
     cpu_groups: dict[str, str] = {}
     """By participant whose CPU is limited, the file that joins its control group."""
+    cpu_cores: dict[str, float] = {}
+    """By participant whose CPU is limited, the number of cores that it may use."""
     invited: dict[str, InvitedPlace] = {}
     """By participant with an invited browser, the sockets at which the browser is served."""
 

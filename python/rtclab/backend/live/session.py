@@ -659,7 +659,8 @@ class Session:
             for name, meter in meters.items():
                 reading = await asyncio.to_thread(meter.read)
                 if reading is not None:
-                    self.recorder.add_load(self._now_ns(), name, *reading)
+                    cores = self._plan.cpu_cores.get(name)
+                    self.recorder.add_load(self._now_ns(), name, *reading, cores=cores)
             self._emit(self._sampler.new(self._now_ns()))
             self._check_connections()
             self._note_silent_pages()

@@ -31,7 +31,7 @@ OTHER = {
     "pause": "promised",
     "maximum": "targetBitrate",
     "source": "packets",
-    "processor": "qualityLimitationReason, totalEncodeTime",
+    "processor": "qualityLimitationReason, totalEncodeTime, cpu_percent",
     "feedback": "rtcp",
     "server": "packets",
 }

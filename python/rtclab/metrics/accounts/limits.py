@@ -55,6 +55,8 @@ SILENT_NS = NS_PER_S
 """Without feedback for this time, feedback is the limit; libwebrtc sends it every 50 to 250 ms."""
 ENCODING = 0.8
 """Part of the time from which on an encoder that encodes is the limit; Chromium adapts at 0.85."""
+AT_CPU_LIMIT, LOADS = 0.9, 5
+"""Part of the CPU that a machine may use from which on it is the limit, on average over this many seconds."""
 MUCH_RTCP, FEW_REPORTS = 0.2, 5
 """Feedback limits if more than this part of it is lost, of at least this many packets in two seconds."""
 LOSSES = 0.02
@@ -398,7 +400,9 @@ def _mark_source(
 
 
 def _is_slow(trace: Trace, flow: str, at_ns: IntegerArray) -> NDArray[np.bool_]:
-    """Whether the sender names its processor as a limit, or encodes nearly all the time."""
+    """Whether the sender names its processor as a limit, encodes nearly all the time, or uses all the CPU
+    that it may.
+    """
     slow = np.zeros(at_ns.size, np.bool_)
     reasons = trace.rows_of_flow("outbound_rtp", flow).drop_nulls("qualityLimitationReason").sort("at_ns")
     if reasons.height:
@@ -408,6 +412,12 @@ def _is_slow(trace: Trace, flow: str, at_ns: IntegerArray) -> NDArray[np.bool_]:
     if busy.values.size:
         index = np.searchsorted(busy.at_s * NS_PER_S, at_ns - NS_PER_S // 2).clip(max=busy.values.size - 1)
         slow |= busy.values[index] > ENCODING
+    load = trace.whole.table("host").filter(participant=trace.manifest.flows[flow].sender).sort("at_ns")
+    load = load.drop_nulls("cpu_limit_percent")
+    if load.height:
+        index = np.searchsorted(load["at_ns"].to_numpy(), at_ns).clip(max=load.height - 1)
+        used = load["cpu_percent"] / load["cpu_limit_percent"]
+        slow |= used.rolling_mean(LOADS, min_samples=1, center=True).to_numpy()[index] > AT_CPU_LIMIT
     return slow
 
 

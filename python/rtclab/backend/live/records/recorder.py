@@ -63,10 +63,13 @@ class Recorder:
         row = {"at_ns": at_ns, "participant": participant, "flow": flow, "event": event}
         self.rows["events"].append(row | {"detail": printable(detail)})
 
-    def add_load(self, at_ns: int, participant: str, cpu_percent: float, memory_bytes: int) -> None:
-        """Adds a row of ``host``."""
+    def add_load(
+        self, at_ns: int, participant: str, cpu_percent: float, memory_bytes: int, *, cores: float | None
+    ) -> None:
+        """Adds a row of ``host``. ``cores`` is how many the participant may use; None without a limit."""
         row = {"at_ns": at_ns, "participant": participant, "cpu_percent": cpu_percent}
-        self.rows["host"].append(row | {"memory_bytes": memory_bytes})
+        row |= {"memory_bytes": memory_bytes, "cpu_limit_percent": None if cores is None else 100 * cores}
+        self.rows["host"].append(row)
 
     def add_payload_types(self, message: Mapping[str, Any]) -> None:
         """Stores the payload types of a session description, which both directions of a connection share."""
