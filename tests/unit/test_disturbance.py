@@ -39,3 +39,10 @@ def test_a_call_is_disturbed_by_a_late_emulator_a_slow_encoder_or_a_processor_at
     late = Lateness(p50_ns=1, p99_ns=p99_ns, max_ns=p99_ns, bound_ns=5_000_000, over_bound_ratio=0.0)
     one.manifest = one.manifest.model_copy(update={"lateness": late})
     assert list(disturbances(one)) == said
+
+
+@pytest.mark.parametrize(("limit", "said"), [(30.0, []), (None, ["the processor limited the video of alice"])])
+def test_a_processor_that_the_scenario_limits_does_not_disturb(limit: float | None, said: list[str]) -> None:
+    load = {"at_ns": 10**9, "participant": "alice", "cpu_percent": 30.0, "cpu_limit_percent": limit}
+    one = trace(outbound_rtp=[video_report("cpu", 0.3)], host=[load])
+    assert disturbances(one) == said

@@ -23,6 +23,10 @@ AUDIO_CLOCK = 48_000
 STEADY = 0.06
 """A rate that is within this share of the usual maximum for :data:`STEADY_S` is limited by it."""
 STEADY_S = 8
+TOP, PLATEAU = 0.99, 0.3
+"""An encoder whose target is within 1 % of its highest in this share of the reports is at its maximum: an
+estimate that the path limits varies more.
+"""
 SIMULATED = "vp8"
 MOST_CHANGES = 4
 """Changes of the codec that are named."""
@@ -59,7 +63,9 @@ def _video(media: Parameters, sent: pl.DataFrame, rtp: pl.DataFrame | None) -> d
     # A call that its path limits is rarely steady.
     grade: Grade = "measured"
     most, steady = usual, rates[np.abs(rates / usual - 1) < STEADY]
-    if steady.size >= max(STEADY_S, rates.size // 3):
+    if plateau := _plateau(sent):
+        most, note = plateau, "the target of the encoder stays at it"
+    elif steady.size >= max(STEADY_S, rates.size // 3):
         note = "the rate stays at the usual maximum of browsers"
     elif top > 1.1 * usual:
         most = round(top / 1e4) * 10_000
@@ -72,6 +78,17 @@ def _video(media: Parameters, sent: pl.DataFrame, rtp: pl.DataFrame | None) -> d
         alone = f"simulated calls have {SIMULATED} alone, and so has the scenario"
         media.unknown("codec", f"the call used {codecs}; {alone}")
     return {**size, "frame_rate": rate or 30, "max_bitrate": rate_text(most)}
+
+
+def _plateau(sent: pl.DataFrame) -> int | None:
+    """The highest target of the encoder of one stream, if it stays at it; None if no source says."""
+    if "targetBitrate" not in sent.columns or sent["ssrc"].n_unique() > 1:
+        return None
+    wanted = sent["targetBitrate"].drop_nulls()
+    highest = wanted.max()
+    if not isinstance(highest, float) or len(wanted) < STEADY_S:
+        return None
+    return round(highest) if (wanted >= TOP * highest).mean() >= PLATEAU else None
 
 
 def _size(media: Parameters, sent: pl.DataFrame) -> dict[str, int]:

@@ -18,7 +18,7 @@ def disturbances(trace: Trace) -> list[str]:
 
     It did if the emulator was late, if the machine's clock was set while the pages loaded, if the CPU limited
     the video (W3C webrtc-stats, ``qualityLimitationReason``), or if encoding took nearly the time between two
-    frames.
+    frames. A participant whose CPU the scenario limits is meant to be slow.
     """
     reasons = [*trace.manifest.notes]
     lateness = trace.manifest.lateness
@@ -26,11 +26,12 @@ def disturbances(trace: Trace) -> list[str]:
         reasons.append(f"emulator {lateness.p99_ns / 1e6:.1f} ms late (p99)")
     video = trace.table("outbound_rtp").filter(pl.col("kind") == "video")
     limited = video.filter(pl.col("qualityLimitationReason") == "cpu")["participant"].unique().sort()
-    reasons += [f"the processor limited the video of {name}" for name in limited]
+    meant = set(trace.table("host").drop_nulls("cpu_limit_percent")["participant"])
+    reasons += [f"the processor limited the video of {name}" for name in limited if name not in meant]
     reasons += [
         f"{name} took {mean_ms:.0f} ms to encode a frame"
         for name, mean_ms in encode_ms(trace).items()
-        if mean_ms > SLOWEST_ENCODER_MS
+        if mean_ms > SLOWEST_ENCODER_MS and name not in meant
     ]
     return reasons
 
