@@ -226,6 +226,18 @@ def test_a_simulated_call_gives_the_scenario_that_it_was(made: Estimate) -> None
     assert made.scenario.audio_of("alice") is None
 
 
+def max_bitrate(made: Estimate) -> Finding:
+    return {one.name: one for one in made.media["alice"].findings}["max bitrate"]
+
+
+def test_the_maximum_of_an_encoder_is_measured_if_it_limits(made: Estimate) -> None:
+    assert max_bitrate(made).grade == "assumed"  # the path limits this call
+    free = Scenario.load("first-call", {"duration": "30 s", "link.up.capacity": "10 Mbit/s"})
+    small = Scenario.load(free, {"link.down.capacity": "10 Mbit/s", "video.max_bitrate": "300 kbit/s"})
+    found = max_bitrate(estimate(call_of(rtclab.simulate(small))))
+    assert (found.value, found.grade) == (pytest.approx(300, rel=0.01), "measured")
+
+
 def test_what_the_trace_knows_of_its_paths_is_not_used(trace: Trace, made: Estimate) -> None:
     packets = trace.table("packets").with_columns(
         queued_ns=pl.lit(None, pl.Int64),
