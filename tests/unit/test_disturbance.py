@@ -41,7 +41,9 @@ def test_a_call_is_disturbed_by_a_late_emulator_a_slow_encoder_or_a_processor_at
     assert list(disturbances(one)) == said
 
 
-@pytest.mark.parametrize(("limit", "said"), [(30.0, []), (None, ["the processor limited the video of alice"])])
+@pytest.mark.parametrize(
+    ("limit", "said"), [(30.0, []), (None, ["the processor limited the video of alice"])]
+)
 def test_a_processor_that_the_scenario_limits_does_not_disturb(limit: float | None, said: list[str]) -> None:
     load = {"at_ns": 10**9, "participant": "alice", "cpu_percent": 30.0, "cpu_limit_percent": limit}
     one = trace(outbound_rtp=[video_report("cpu", 0.3)], host=[load])

@@ -49,7 +49,7 @@ def random_account(seed: int) -> FlowAccount:
     held = [name for name in NAMES if chance.random() < 0.3] or [chance.choice(NAMES)]
     weights = {name: chance.random() for name in held}
     causes = {(chance.choice(list(LOSS_CAUSES)), chance.choice(PATHS)) for _ in range(chance.randint(0, 5))}
-    losses = sorted(((*one, chance.randint(1, 900)) for one in causes), key=lambda one: -one[2])
+    losses = sorted(((*one, chance.randint(1, 900)) for one in sorted(causes)), key=lambda one: -one[2])
     used = {
         "path": chance.choice(PATHS[1:]),
         "used": chance.choice([nan, chance.random()]),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
@@ -10,7 +11,8 @@ from math import ceil
 import numpy as np
 import polars as pl
 
-from rtclab.metrics.accounts.limits import NAMES, course_of
+from rtclab.metrics.accounts.evidence import where_limited
+from rtclab.metrics.accounts.limits import NAMES, course_of, sending_leg
 from rtclab.metrics.accounts.stalls import stalls_of
 from rtclab.metrics.accounts.waits import STAGES, waits_of
 from rtclab.metrics.promises import inside_ns
@@ -61,12 +63,21 @@ def limit_strips(line: FlowLine) -> list[Strip]:
         share = part[:, code].sum() / part.sum()
         begin_s, end_s = first * seconds.step_s, min(last * seconds.step_s, seconds.end_s)
         mostly = "" if share > NEARLY_ALL else f", {100 * share:.0f} % of this time"
-        limit = line.account.limit_in_words(NAMES[code])
+        limit = line.account.limit_there(NAMES[code], _where(line, NAMES[code], begin_s, end_s))
         text = f"{begin_s:g} to {round(end_s, 1):g} s: limited by {limit}{mostly}"
         found.setdefault(NAMES[code], []).append((begin_s, end_s, text))
     return [
         _strip(Style(f"limit: {name}", LIMIT_COLOURS[name]), found[name]) for name in NAMES if name in found
     ]
+
+
+def _where(line: FlowLine, limit: str, begin_s: float, end_s: float) -> str:
+    """Where a flow was limited in most repeats in a time, as :func:`.where_limited` says it."""
+    times_ns = int(begin_s * NS_PER_S), int(end_s * NS_PER_S)
+    places = Counter(
+        where_limited(trace, sending_leg(trace, line.flow), limit, *times_ns) for trace in line.run.traces
+    )
+    return places.most_common(1)[0][0] if places else ""
 
 
 @dataclass(frozen=True)

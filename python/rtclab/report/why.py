@@ -141,6 +141,15 @@ class FlowAccount:
             return f"losses ({lost}{self._loss_in_words(cause, path)})"
         return WORDS[name]
 
+    def limit_there(self, name: str, where: str) -> str:
+        """A limit of a part of the time in words, with its place as :func:`.where_limited` says it."""
+        if name == "delay" and where:
+            return self._queue(where)
+        if name == "loss" and where:
+            cause, _, path = where.partition(" ")
+            return f"losses {self._loss_in_words(cause, path)}"
+        return WORDS[name]
+
     @staticmethod
     def _queue_in_words(at: UsedPath) -> str:
         parts = []
