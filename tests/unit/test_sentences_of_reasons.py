@@ -32,7 +32,7 @@ def random_stall(chance: Random, begin_ns: int, media: str = "video") -> Stall:
         where = f"{chance.choice(list(LOSS_CAUSES))} {chance.choice(PATHS)}".strip()
     elif cause == "outage":
         where = chance.choice(PATHS[1:])
-    elif cause == "queue":
+    elif cause in ("queue", "delay"):
         where = chance.choice(PATHS)
     elif cause == "sender" and media == "video":
         where = chance.choice(["", *NAMES])
@@ -76,6 +76,8 @@ def random_account(seed: int) -> FlowAccount:
         "sound_waits_ms": {},
         "bottleneck": at,
         "queue": at,
+        "held_at": chance.choice(PATHS),
+        "lines": chance.choice([{}, {480: 1.0}, {240: 0.3, 360: 0.2, 480: 0.5}]),
         "active_s": chance.choice([60.0, 300.0]),
         "paths": {"alice.both": "the Wi-Fi hop alice.both, which fades"},
     }
@@ -118,6 +120,8 @@ def test_every_sentence_has_the_figures_of_its_account() -> None:
     for account in ACCOUNTS:
         text = " ".join(account.sentences)
         shares = [round(100 * share) for share in account.shares.values()]
+        text, smaller = re.subn(r"; its pictures had fewer than 480 lines for 50 % of the time", "", text)
+        assert smaller == (account.lines.get(480) == 0.5)
         told = [int(percent) for percent in re.findall(r"for (\d+) % of the time", text)]
         assert not Counter(told) - Counter(shares), text
         ranked = sorted(account.shares, key=lambda name: -account.shares[name])
@@ -172,6 +176,9 @@ def test_every_phrase_is_said_of_some_account(words: str) -> None:
         r"came from the sender, who sent no picture, limited by ",
         r"^[^;]*: (?:its freeze|all|\d+ of)[^;]*; (?:limited|what limited)",  # the freezes first
         r"^[^;]*: (?:limited|what limited).*; (?:its freeze|all|\d+ of)",  # the limit first
+        r"limited by .*data on its way that was not acknowledged, as packets waited in the queue of alice\.up",
+        r" for \d+ % of the time; its pictures had fewer than 480 lines for 50 % of the time",
+        r"waited for packets that took longer on their way over alice\.up",
         r"Pictures took \d+ ms from camera to screen, of which \d+ ms ",
     ],
 )

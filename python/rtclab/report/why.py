@@ -10,18 +10,20 @@ from math import nan
 from statistics import fmean, median
 from typing import Any
 
+import numpy as np
 import polars as pl
 
 from rtclab.errors import BadInput
 from rtclab.experiment.flows import Flows, chosen_flows
 from rtclab.metrics import METRICS, media_flows
+from rtclab.metrics.accounts.evidence import where_limited
 from rtclab.metrics.accounts.limits import NAMES, course_of, sending_leg
 from rtclab.metrics.accounts.losses import lost_packets
 from rtclab.metrics.accounts.packets import read
 from rtclab.metrics.accounts.queues import UsedPath, bottleneck_of
 from rtclab.metrics.accounts.stalls import Stall, gaps_of, stalls_of
 from rtclab.metrics.accounts.waits import SOUND_STAGES, STAGES, mean_sound_waits_ms, mean_waits_ms
-from rtclab.metrics.series import span_ns
+from rtclab.metrics.series import gauge, span_ns
 from rtclab.report.shown_flows import main_flows
 from rtclab.report.words import flow_in_words, number
 from rtclab.trace import NS_PER_S, Run, Trace
@@ -75,6 +77,8 @@ class FlowAccount:
         sound_waits_ms: the same of sound.
         bottleneck: the path in whose queue its packets waited longest, in the first repeat that knows it.
         queue: the same for the part of the way that its congestion control sees.
+        held_at: where packets or feedback waited when data on its way held the rate; empty if not known.
+        lines: the mean part of the time, 0 to 1, in which its pictures had each number of lines.
         active_s: how long the flow was active in all repeats, in s.
         paths: words for paths that are more than a wire, such as a Wi-Fi hop.
     """
@@ -92,6 +96,8 @@ class FlowAccount:
     sound_waits_ms: Mapping[str, float]
     bottleneck: UsedPath | None
     queue: UsedPath | None
+    held_at: str
+    lines: Mapping[int, float]
     active_s: float
     paths: Mapping[str, str]
 
@@ -125,10 +131,19 @@ class FlowAccount:
     def _limit(self) -> str:
         told = self._told
         if told[0][0] == "unknown":
-            return "what limited its rate is not known: the trace has no values of its congestion control"
+            unknown = "what limited its rate is not known: the trace has no values of its congestion control"
+            return f"{unknown}{self._fewer_lines()}"
         parts = [f"{self.limit_in_words(name)} for {100 * share:.0f} % of the time" for name, share in told]
         guess = ", as its packets suggest" if self.grade == "inferred" else ""
-        return f"limited by {' and by '.join(parts)}{guess}"
+        return f"limited by {' and by '.join(parts)}{guess}{self._fewer_lines()}"
+
+    def _fewer_lines(self) -> str:
+        """For how long pictures had fewer lines than their most, as words after what limited the rate."""
+        most = max(self.lines, default=0)
+        share = 1 - self.lines.get(most, 1.0)
+        if share < LEAST_SHARE:
+            return ""
+        return f"; its pictures had fewer than {most} lines for {100 * share:.0f} % of the time"
 
     def limit_in_words(self, name: str) -> str:
         """A limit as words that follow `limited by`, with its place: ``the queue of alice.up``."""
@@ -139,7 +154,7 @@ class FlowAccount:
             cause, path, _ = self.seen_losses[0]
             lost = f"{number(self.lost_percent)} %, " if self.lost_percent == self.lost_percent else ""
             return f"losses ({lost}{self._loss_in_words(cause, path)})"
-        return WORDS[name]
+        return self.limit_there(name, self.held_at if name == "window" else "")
 
     def limit_there(self, name: str, where: str) -> str:
         """A limit of a part of the time in words, with its place as :func:`.where_limited` says it."""
@@ -148,6 +163,8 @@ class FlowAccount:
         if name == "loss" and where:
             cause, _, path = where.partition(" ")
             return f"losses {self._loss_in_words(cause, path)}"
+        if name == "window" and where:
+            return f"{WORDS[name]}, as packets waited in {self._queue(where)}"
         return WORDS[name]
 
     @staticmethod
@@ -221,6 +238,8 @@ class FlowAccount:
             return f"waited for packets lost {self._loss_in_words(kind, path)}"
         if cause == "sender" and where == "delay" and (at := self.queue) is not None:
             return f"{SKIPPED} {self._queue(at.path)}{self._filled_by(at.path)}"
+        if cause == "sender" and where == "window":
+            return f"{SKIPPED} {self.limit_in_words(where)}"
         if cause == "queue" and where:
             return f"waited for packets in {self._queue(where)}{self._filled_by(where)}"
         return cause_in_words(cause, where if cause == "sender" else self.paths.get(where, where))
@@ -287,6 +306,7 @@ LOSSES_IN_WORDS = {
 }
 STALLS_IN_WORDS = {
     "queue": "waited for packets in queues",
+    "delay": "waited for packets that took longer on their way",
     "receiver": "came from the receiver, to which all packets had come",
     "unknown": "have no known cause",
 }
@@ -302,6 +322,7 @@ SOUND_IN_WORDS = {
     "outage": "from an outage",
     "sender": "from the sender, who sent it late or not at all",
     "queue": "from packets that waited in the queue",
+    "delay": "from packets that took longer on their way",
     "receiver": "from the receiver, for whom no packet was missing",
     "unknown": "from an unknown cause",
 }
@@ -339,7 +360,8 @@ def _missing_sound_in_words(cause: str, where: str) -> str:
     if cause == "loss":
         kind, _, path = where.partition(" ")
         return f"from packets lost {loss_in_words(kind, path)}"
-    return SOUND_IN_WORDS[cause] + (f" of {where}" if where and cause in ("queue", "outage") else "")
+    place = {"queue": f" of {where}", "outage": f" of {where}", "delay": f" over {where}"}
+    return SOUND_IN_WORDS[cause] + (place.get(cause, "") if where else "")
 
 
 def cause_in_words(cause: str, where: str) -> str:
@@ -351,6 +373,8 @@ def cause_in_words(cause: str, where: str) -> str:
             return f"{SKIPPED} {WORDS[where or 'unknown']}"
         case "queue" if where:
             return f"waited for packets in the queue of {where}"
+        case "delay" if where:
+            return f"{STALLS_IN_WORDS[cause]} over {where}"
     return STALLS_IN_WORDS[cause]
 
 
@@ -462,6 +486,8 @@ def _account(run: Run, flow: str) -> FlowAccount | None:
         else {},
         bottleneck=_bottleneck(traces, flow, paths),
         queue=_bottleneck(traces, leg, paths),
+        held_at=_held_at(traces, leg),
+        lines=_lines(traces, flow),
         active_s=sum(end_ns - begin_ns for begin_ns, end_ns in spans) / NS_PER_S,
         paths=paths,
     )
@@ -486,6 +512,27 @@ def _mean_of(metric: str, traces: Sequence[Trace], flow: str) -> float:
 def _bottleneck(traces: Sequence[Trace], flow: str, paths: Mapping[str, str]) -> UsedPath | None:
     """The bottleneck of a flow in the first repeat that knows it."""
     return next((one for trace in traces if (one := bottleneck_of(trace, flow, paths)) is not None), None)
+
+
+def _held_at(traces: Sequence[Trace], flow: str) -> str:
+    """Where packets or feedback waited for most of the time in which data on its way held a flow's rate."""
+    held_ns: Counter[str] = Counter()
+    for trace in traces:
+        if (course := course_of(trace, flow)) is None:
+            continue
+        for begin_ns, end_ns, code in zip(*course.stretches, strict=True):
+            if NAMES[code] == "window":
+                held_ns[where_limited(trace, flow, "window", begin_ns, end_ns)] += end_ns - begin_ns
+    return held_ns.most_common(1)[0][0] if held_ns else ""
+
+
+def _lines(traces: Sequence[Trace], flow: str) -> dict[int, float]:
+    """The part of a flow's reports on shown pictures, 0 to 1, in which they had each number of lines."""
+    heights = [gauge(trace, "inbound_rtp", flow, "frameHeight").values for trace in traces]
+    lines, counts = np.unique(np.concatenate(heights), return_counts=True)
+    shown = dict(zip(lines.astype(int).tolist(), counts.tolist(), strict=True))
+    shown.pop(0, None)
+    return {height: count / sum(shown.values()) for height, count in shown.items()}
 
 
 def _s(length_ns: int) -> str:

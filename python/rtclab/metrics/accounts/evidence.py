@@ -18,6 +18,10 @@ Values = Mapping[str, tuple[IntegerArray, Array]]
 
 MEMORY_NS = 2 * NS_PER_S
 """What happened this long before a limit began counts for it: a control acts on what it has seen."""
+HELD_NS = NS_PER_S // 10
+"""A queue that holds packets for less does not hold acknowledgements back: libwebrtc lets as much data be on
+its way as a round trip and 350 ms carry (`congestion_window_pushback_controller.cc`).
+"""
 DECIDE: dict[str, tuple[str, ...]] = {
     "start": ("target_bps",),
     "maximum": ("target_bps",),
@@ -67,12 +71,21 @@ class Places:
         sums = np.bincount(self.place[first:last], self.weight[first:last])
         return self.names[int(sums.argmax())] if sums.size else ""
 
+    def longest(self, begin_ns: int, end_ns: int) -> tuple[float, str]:
+        """The mean weight at the place with the largest mean in a time, and the place."""
+        first, last = np.searchsorted(self.at_ns, [begin_ns, end_ns])
+        counts = np.bincount(self.place[first:last])
+        sums = np.bincount(self.place[first:last], self.weight[first:last])
+        means = sums / counts.clip(min=1)
+        return max(zip(means.tolist(), self.names, strict=False), default=(0.0, ""))
+
 
 def where_limited(trace: Trace, flow: str, limit: str, begin_ns: int, end_ns: int) -> str:
     """Where a flow was limited in a time: the path whose queue grew, or the cause and path of its losses.
 
-    A queue that did not hold packets then is the flow's bottleneck. It is empty for other limits, and if it
-    is not known.
+    A queue that did not hold packets then is the flow's bottleneck. Data on its way that is not acknowledged
+    is where its packets, or the feedback on them, waited long. It is empty for other limits, and if it is not
+    known.
     """
     if limit == "delay":
         found = trace.cached(_queues, flow).heaviest(begin_ns - MEMORY_NS, end_ns)
@@ -80,7 +93,21 @@ def where_limited(trace: Trace, flow: str, limit: str, begin_ns: int, end_ns: in
         return found or (at.path if at else "")
     if limit == "loss":
         return trace.cached(_losses, flow).heaviest(begin_ns - MEMORY_NS, end_ns)
+    if limit == "window":
+        ways = [trace.cached(_queues, name) for name in (flow, *flows_back(trace, flow))]
+        mean_ns, place = max(way.longest(begin_ns - MEMORY_NS, end_ns) for way in ways)
+        return place if mean_ns > HELD_NS else ""
     return ""
+
+
+def flows_back(trace: Trace, flow: str) -> list[str]:
+    """The flows of a call from a flow's receiver to its sender, which carry feedback."""
+    about = trace.manifest.flows[flow]
+    return [
+        name
+        for name, other in trace.manifest.flows.items()
+        if (other.sender, other.receiver) == (about.receiver, about.sender) and other.call == about.call
+    ]
 
 
 def _queues(trace: Trace, flow: str) -> Places:

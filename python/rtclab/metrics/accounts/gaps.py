@@ -14,11 +14,11 @@ from numpy.typing import NDArray
 
 from rtclab.metrics.accounts.limits import sending_leg
 from rtclab.metrics.accounts.losses import lost_packets, outages
-from rtclab.metrics.accounts.queues import bottleneck_of
+from rtclab.metrics.accounts.queues import bottleneck_of, longer_way
 from rtclab.metrics.audio import audio_buffer_delay, increases_while_promised, silence_ns
 from rtclab.metrics.packets import NEVER, PacketColumns, sent_in_order, were_recorded
 from rtclab.metrics.promises import NO_SPANS
-from rtclab.metrics.series import Array, IntegerArray
+from rtclab.metrics.series import Array, IntegerArray, span_ns
 from rtclab.trace import NS_PER_MS, NS_PER_S, Trace
 
 SAMPLE_RATES = (8_000, 16_000, 32_000, 48_000)
@@ -35,6 +35,7 @@ MISSED_IN_WORDS = {
     "loss": "lost",
     "outage": "lost or held in an outage",
     "queue": "late",
+    "delay": "late",
     "sender": "sent late or not at all",
 }
 Texts = NDArray[np.str_]
@@ -126,8 +127,11 @@ def _missed(trace: Trace, flow: str) -> _Missed:
     played_ns = recorded_ns + first_ns + int(NS_PER_MS * (waits_ms if waits_ms == waits_ms else 0.0))
     late_ns = np.where(came, sound.delivered_ns - played_ns, 0).clip(0, usual_ns)
     held_ns = sound.sent_ns - recorded_ns
-    by_sender = (late_ns > 0) & (2 * (held_ns - held_ns.min()) > sound.delivered_ns - recorded_ns - first_ns)
-    cause[late_ns > 0], where[late_ns > 0] = "queue", _path(trace, flow)
+    by_sender = (late_ns > 0) & (2 * (held_ns - held_ns.min()) > too_late_ns)
+    too_late_ns = sound.delivered_ns - recorded_ns - first_ns
+    queued = (late_ns > 0) & (2 * sound.queued_ns.clip(0) > too_late_ns)
+    cause[late_ns > 0], where[late_ns > 0] = "delay", longer_way(trace, flow, *span_ns(trace, flow))
+    cause[queued], where[queued] = "queue", _path(trace, flow)
     cause[by_sender], where[by_sender] = "sender", ""
     for path in trace.manifest.flows[flow].route:
         for begin_ns, end_ns in trace.cached(outages).get(path, NO_SPANS).tolist():

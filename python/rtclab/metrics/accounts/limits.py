@@ -14,7 +14,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from rtclab.metrics.accounts.evidence import evidence_of, where_limited
+from rtclab.metrics.accounts.evidence import evidence_of, flows_back, where_limited
 from rtclab.metrics.accounts.losses import lost_packets
 from rtclab.metrics.flows import media_flows
 from rtclab.metrics.packets import NEVER, packets_of, were_recorded
@@ -103,6 +103,13 @@ class Course:
         codes: NDArray[np.int8] = self.codes[index.clip(0, self.codes.size - 1)]
         return codes
 
+    @property
+    def stretches(self) -> tuple[IntegerArray, IntegerArray, NDArray[np.int8]]:
+        """Begin, end and limit of each stretch in which one limit held, each of shape (stretches,)."""
+        changes = np.flatnonzero(np.diff(self.codes)) + 1
+        firsts, ends = np.append(0, changes), np.append(changes, self.codes.size)
+        return self.edges_ns[firsts], self.edges_ns[ends], self.codes[firsts]
+
     def shares(self, span: tuple[int, int]) -> dict[str, float]:
         """The part of a time span, 0 to 1, in which each limit held. They add up to 1."""
         steps = np.column_stack([self.edges_ns[:-1], self.edges_ns[1:]])
@@ -124,16 +131,14 @@ def limits_table(trace: Trace) -> pl.DataFrame:
         course = course_of(trace, flow)
         if course is None:
             continue
-        changes = np.flatnonzero(np.diff(course.codes)) + 1
-        firsts = np.append(0, changes)
-        begins, ends = course.edges_ns[firsts], course.edges_ns[np.append(changes, course.codes.size)]
+        begins, ends, codes = course.stretches
         begin_ns, end_ns = span_ns(trace, flow)
         rows = pl.DataFrame(
             {
-                "flow": [flow] * firsts.size,
+                "flow": [flow] * codes.size,
                 "begin_ns": begins.clip(begin_ns, end_ns),
                 "end_ns": ends.clip(begin_ns, end_ns),
-                "limit": [NAMES[code] for code in course.codes[firsts]],
+                "limit": [NAMES[code] for code in codes],
             }
         )
         parts.append(_explained(trace, course, rows.filter(pl.col("begin_ns") < pl.col("end_ns"))))
@@ -441,11 +446,7 @@ def _feedback(trace: Trace, flow: str, at_ns: IntegerArray) -> tuple[NDArray[np.
     about = trace.manifest.flows[flow]
     if not were_recorded(trace):
         return never, never
-    back = [
-        trace.cached(_rtcp, name)
-        for name, other in trace.manifest.flows.items()
-        if (other.sender, other.receiver) == (about.receiver, about.sender) and other.call == about.call
-    ]
+    back = [trace.cached(_rtcp, name) for name in flows_back(trace, flow)]
     if not any(sent_ns.size for sent_ns, _ in back):
         return never, never
     sent_ns, came_ns = (np.sort(np.concatenate(times)) for times in zip(*back, strict=True))

@@ -114,6 +114,15 @@ def bottleneck_of(trace: Trace, flow: str, wifi: Collection[str] = ()) -> UsedPa
     )
 
 
+def longer_way(trace: Trace, flow: str, begin_ns: int, end_ns: int) -> str:
+    """The path of a flow's route whose propagation delay rose most in a time; empty if none did."""
+    rows = trace.whole.table("paths").filter(pl.col("path").is_in(trace.manifest.flows[flow].route))
+    rose = pl.col("one_way_delay_ms").diff().over("path")
+    rows = rows.sort("at_ns").with_columns(rose=rose).filter(pl.col("at_ns").is_between(begin_ns, end_ns))
+    most = rows.filter(pl.col("rose") > 0).group_by("path").agg(pl.col("rose").sum()).sort("rose", "path")
+    return str(most["path"][-1]) if most.height else ""
+
+
 def most_queued(waits: pl.DataFrame) -> str:
     """The path on which packets waited longest in all, of rows of :func:`waited_by_path`; empty without."""
     sums = waits.group_by("path").agg(pl.col("queued_ns").sum()).sort("queued_ns", "path")

@@ -15,11 +15,12 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
+from rtclab.metrics.accounts.evidence import where_limited
 from rtclab.metrics.accounts.fates import Fates, fates_of
 from rtclab.metrics.accounts.gaps import gaps_in_sound
 from rtclab.metrics.accounts.limits import course_of, sending_leg
 from rtclab.metrics.accounts.losses import lost_packets, outages
-from rtclab.metrics.accounts.queues import bottleneck_of
+from rtclab.metrics.accounts.queues import longer_way
 from rtclab.metrics.media import frozen_spans
 from rtclab.metrics.packets import NEVER, packets_of, were_recorded
 from rtclab.metrics.promises import inside_ns
@@ -31,6 +32,7 @@ CAUSES: dict[str, str] = {
     "sender": "the sender sent nothing",
     "loss": "packets were lost",
     "queue": "packets waited in queues",
+    "delay": "packets took longer, and it is not known that they waited in queues",
     "receiver": "everything had come, and nothing was shown or played",
     "unknown": "nothing tells",
 }
@@ -164,11 +166,14 @@ def _stall(trace: Trace, flow: str, begin_ns: int, end_ns: int) -> Stall:
     came = wanted[media.came[wanted]]
     if not came.size:
         return Stall(begin_ns, end_ns, "unknown", detail="no packet of its pictures is in the trace")
-    late_ns = int((media.fates.sent.delivered_ns - sent_ns)[came].max()) - way_ns
+    took_ns = (media.fates.sent.delivered_ns - sent_ns)[came]
+    late_ns = int(took_ns.max()) - way_ns
     if late_ns > MOST * length_ns:
-        at = bottleneck_of(trace, flow)
         detail = f"its packets came {late_ns / NS_PER_MS:.0f} ms late"
-        return Stall(begin_ns, end_ns, "queue", at.path if at else "", detail)
+        time_ns = (begin_ns - way_ns - late_ns, end_ns)
+        if media.fates.sent.queued_ns[came[took_ns.argmax()]] > MOST * late_ns:
+            return Stall(begin_ns, end_ns, "queue", where_limited(trace, flow, "delay", *time_ns), detail)
+        return Stall(begin_ns, end_ns, "delay", longer_way(trace, flow, *time_ns), detail)
     return Stall(
         begin_ns, end_ns, "receiver", trace.manifest.flows[flow].receiver, "all its packets had come"
     )
