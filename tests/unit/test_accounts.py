@@ -332,6 +332,48 @@ def test_the_first_sentence_names_what_was_done_to_a_call(
     assert not told, first
 
 
+def test_a_queue_that_grows_lowers_the_rate_and_then_the_pictures(tmp_path: Path) -> None:
+    """Congestion control lowers the rate at the over-use, and the encoder the number of lines after that."""
+    less = {"steps": [["0 s", "3 Mbit/s"], ["12 s", "300 kbit/s"]]}
+    made = run(tmp_path, {f"{UP}capacity": less, f"{UP}queue": "300 ms"})
+    first = made.why(FLOW).sentences[FLOW][0]
+    said = re.search(r"the queue of alice\.up .*; its pictures had fewer than 480 lines for (\d+) %", first)
+    assert said, first
+    assert 40 < int(said[1]) < 70  # the last 28 of 40 s have a tenth of the capacity
+    grew = made.table("limits").filter(flow=FLOW, limit="delay", where="alice.up")
+    smaller = made.traces[0].table("inbound_rtp").filter(pl.col("frameHeight") < 480, flow=FLOW, kind="video")
+    assert grew["begin_ns"].min() < smaller.filter(pl.col("at_ns") > 12e9)["at_ns"].min()
+
+
+@pytest.mark.parametrize(
+    ("changes", "where"),
+    [
+        ({"capacity": {"steps": [["0 s", "20 Mbit/s"], ["15 s", "300 kbit/s"]]}, "queue": "3 s"}, "bob.up"),
+        ({"delay": {"steps": [["0 s", "20 ms"], ["15 s", "1.5 s"], ["20 s", "20 ms"]]}}, ""),
+    ],
+    ids=["queue", "delay"],
+)
+def test_late_feedback_holds_data_back(tmp_path: Path, changes: dict[str, Any], where: str) -> None:
+    """Feedback that comes more than 350 ms late fills libwebrtc's congestion window."""
+    late = {f"participants.bob.link.up.{name}": value for name, value in changes.items()}
+    limits = run(tmp_path, WIDE | late, duration="25 s").table("limits").filter(flow=FLOW)
+    held = limits.filter(pl.col("begin_ns") > 15e9, limit="window")
+    assert held.height
+    assert set(held["where"]) == {where}
+    assert all(float(text.removeprefix("pushback_ratio=")) < 1 for text in held["evidence"])
+    assert "feedback" in limits["limit"].to_list()
+
+
+def test_a_freeze_after_a_step_of_the_delay_names_the_path_that_became_longer(tmp_path: Path) -> None:
+    longer = {f"{UP}delay": {"steps": [["0 s", "20 ms"], ["15 s", "500 ms"]]}}
+    made = run(tmp_path, WIDE | longer, duration="25 s")
+    (freeze,) = made.table("stalls").filter(flow=FLOW, media="video").to_dicts()
+    assert (freeze["cause"], freeze["where"]) == ("delay", "alice.up")
+    assert 14.9e9 < freeze["begin_ns"] < 15.1e9
+    assert freeze["end_ns"] - freeze["begin_ns"] == pytest.approx(480e6 + 1e9 / 30, abs=1e8)
+    assert "packets that took longer on their way over alice.up" in made.why(FLOW).sentences[FLOW][0]
+
+
 def test_reasons_of_a_window_are_of_that_time(tmp_path: Path) -> None:
     results = run(tmp_path, outage(10, 13))
     assert "outage" in str(results.why(FLOW))

@@ -3,8 +3,8 @@
 A change removes a cause, which tells how much it matters, or is a remedy that somebody could apply. Nothing
 is guessed: every row of the table is simulated, with the seeds of the unchanged scenario.
 
-The scenario of a live run is known exactly, also of meetings and of causes that packets do not show, such as a
-weak processor. It is used as it is; only the scenario of an import, which is a call of two, is estimated.
+The scenario of a live run is known exactly, also of meetings and of causes that packets do not show, such as
+a weak processor. It is used as it is; only the scenario of an import, which is a call of two, is estimated.
 """
 
 from __future__ import annotations

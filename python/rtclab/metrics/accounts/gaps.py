@@ -127,8 +127,8 @@ def _missed(trace: Trace, flow: str) -> _Missed:
     played_ns = recorded_ns + first_ns + int(NS_PER_MS * (waits_ms if waits_ms == waits_ms else 0.0))
     late_ns = np.where(came, sound.delivered_ns - played_ns, 0).clip(0, usual_ns)
     held_ns = sound.sent_ns - recorded_ns
-    by_sender = (late_ns > 0) & (2 * (held_ns - held_ns.min()) > too_late_ns)
     too_late_ns = sound.delivered_ns - recorded_ns - first_ns
+    by_sender = (late_ns > 0) & (2 * (held_ns - held_ns.min()) > too_late_ns)
     queued = (late_ns > 0) & (2 * sound.queued_ns.clip(0) > too_late_ns)
     cause[late_ns > 0], where[late_ns > 0] = "delay", longer_way(trace, flow, *span_ns(trace, flow))
     cause[queued], where[queued] = "queue", _path(trace, flow)
