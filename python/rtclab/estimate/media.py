@@ -84,11 +84,11 @@ def _plateau(sent: pl.DataFrame) -> int | None:
     """The highest target of the encoder of one stream, if it stays at it; None if no source says."""
     if "targetBitrate" not in sent.columns or sent["ssrc"].n_unique() > 1:
         return None
-    wanted = sent["targetBitrate"].drop_nulls()
-    highest = wanted.max()
-    if not isinstance(highest, float) or len(wanted) < STEADY_S:
+    wanted = sent["targetBitrate"].drop_nulls().to_numpy()
+    if wanted.size < STEADY_S:
         return None
-    return round(highest) if (wanted >= TOP * highest).mean() >= PLATEAU else None
+    highest = float(wanted.max())
+    return round(highest) if highest and np.mean(wanted >= TOP * highest) >= PLATEAU else None
 
 
 def _size(media: Parameters, sent: pl.DataFrame) -> dict[str, int]:
