@@ -145,7 +145,10 @@ def _strip(look: Style, rows: Sequence[tuple[float, float, str]], opacity: float
 
 
 def wait_stacks(line: FlowLine) -> list[Boxes]:
-    """The mean time in ms of pictures in each stage, over the pictures of each second and of all repeats."""
+    """The mean time in ms of pictures in each stage, over the pictures of each second and of all repeats.
+
+    A stage that took no time is left out.
+    """
     rows = pl.concat([waits_of(trace, line.flow) for trace in line.run.traces])
     if rows.is_empty():
         return []
@@ -157,6 +160,8 @@ def wait_stacks(line: FlowLine) -> list[Boxes]:
     stacks, low = [], np.zeros(steps.size)
     for look, stage in zip(stage_looks(), STAGES, strict=True):
         total_ms = np.bincount(index, rows[f"{stage}_ns"].to_numpy() / NS_PER_MS)
+        if not total_ms.any():
+            continue
         high = np.asarray(low + total_ms / counts, dtype=np.float64)
         stacks.append(Boxes(look, begins_s, begins_s + step_s, low, high))
         low = high
