@@ -123,6 +123,8 @@ def account(limit: str, **known: Any) -> FlowAccount:
         "waits_ms": {},
         "sound_waits_ms": {},
         "bottleneck": None,
+        "held_at": "",
+        "lines": {},
         "active_s": 40.0,
         "paths": {},
     }

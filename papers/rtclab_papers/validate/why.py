@@ -205,6 +205,9 @@ def _shares(rows: pl.DataFrame) -> str:
                 _of(own[name], bound) for name, bound in zip(("tells", "helps"), BOUNDS[side], strict=True)
             ]
             lines.append((f"{SIDES[side]}, {half}", *cells))
+    held_out = rows.filter(half=HELD_OUT)
+    if held_out["side"].n_unique() > 1:
+        lines.append(("all, held out", *(_of(held_out[name]) for name in ("tells", "helps"))))
     return table(
         ["calls", "the first sentence names the way", f"one of the first {FIRST} changes is right"],
         lines,
@@ -212,9 +215,10 @@ def _shares(rows: pl.DataFrame) -> str:
     )
 
 
-def _of(right: pl.Series, bound: float) -> str:
+def _of(right: pl.Series, bound: float | None = None) -> str:
     count = int(right.sum())
-    return f"{count} of {len(right)}, {count / len(right):.0%} (wanted {bound:.0%})"
+    wanted = "" if bound is None else f" (wanted {bound:.0%})"
+    return f"{count} of {len(right)}, {count / len(right):.0%}{wanted}"
 
 
 def _confusion(own: pl.DataFrame) -> str:
