@@ -243,7 +243,16 @@ def counter(trace: Trace, table: str, flow: str, *columns: str) -> Samples:
 
 
 def _counters(trace: Trace, table: str, *columns: str) -> dict[str, Samples]:
-    reports = trace.cached(_reports, table)
+    return _summed(trace.cached(_reports, table), *columns)
+
+
+def counters_of_kind(trace: Trace, table: str, kind: str, column: str) -> dict[str, Samples]:
+    """By flow, a cumulative column at every report, summed over the flow's streams of one kind of media."""
+    return _summed(trace.cached(_reports, table, kind), column)
+
+
+def _summed(reports: _Reports, *columns: str) -> dict[str, Samples]:
+    """By flow, columns at every report, summed over the flow's streams."""
     values = sum((reports.values(column) for column in columns), start=np.zeros(reports.at_s.size))
     starts = reports.starts
     if starts.size == values.size:
@@ -275,8 +284,10 @@ class _Reports:
         return values
 
 
-def _reports(trace: Trace, table: str) -> _Reports:
-    rows = trace.table(table).sort("flow", "at_ns", maintain_order=True)
+def _reports(trace: Trace, table: str, kind: str = "") -> _Reports:
+    """The reports in a table, of one kind of media or of all."""
+    rows = trace.table(table)
+    rows = (rows.filter(kind=kind) if kind else rows).sort("flow", "at_ns", maintain_order=True)
     at_ns = rows["at_ns"].to_numpy()
     first = np.append(True, np.diff(at_ns) != 0)[: at_ns.size]
     of_flow = _slices(rows["flow"])
@@ -339,13 +350,6 @@ def _slices(key: pl.Series) -> dict[str, slice]:
     runs = key.rle().struct.unnest()
     ends = runs["len"].cast(pl.Int64).cum_sum()
     return {name: slice(end - length, end) for length, name, end in runs.with_columns(end=ends).iter_rows()}
-
-
-def counters_of_kind(trace: Trace, table: str, kind: str, column: str) -> dict[str, Samples]:
-    """By flow, a cumulative column at every report, summed over the flow's streams of one kind of media."""
-    rows = trace.table(table).select("flow", "kind", "at_ns", column).filter(pl.col("kind") == kind)
-    sums = rows.drop_nulls(column).group_by("flow", "at_ns").agg(pl.col(column).sum())
-    return samples_by(sums, "flow", column)
 
 
 def slopes(counted: Samples, window: Window | None = None) -> Samples:

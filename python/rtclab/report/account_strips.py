@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
@@ -72,12 +71,12 @@ def limit_strips(line: FlowLine) -> list[Strip]:
 
 
 def _where(line: FlowLine, limit: str, begin_s: float, end_s: float) -> str:
-    """Where a flow was limited in most repeats in a time, as :func:`.where_limited` says it."""
+    """Where a flow was limited in a time, as :func:`.where_limited` says it of the first repeat that knows."""
     times_ns = int(begin_s * NS_PER_S), int(end_s * NS_PER_S)
-    places = Counter(
+    places = (
         where_limited(trace, sending_leg(trace, line.flow), limit, *times_ns) for trace in line.run.traces
     )
-    return places.most_common(1)[0][0] if places else ""
+    return next(filter(None, places), "")
 
 
 @dataclass(frozen=True)

@@ -263,12 +263,11 @@ def _with_rank(values: NDArray[Any]) -> IntegerArray:
 
 def _looked_up(timestamps: NDArray[np.uint32], pictures: pl.DataFrame) -> IntegerArray:
     """When the picture with each RTP timestamp was complete; ``NEVER`` if it was never shown."""
-    rows = pictures.unique("rtp_timestamp", keep="first").sort("rtp_timestamp")
-    known = rows["rtp_timestamp"].to_numpy()
+    known, first = np.unique(pictures["rtp_timestamp"].to_numpy(), return_index=True)
     if not known.size:
         return np.full(timestamps.size, NEVER)
     index = np.searchsorted(known, timestamps).clip(max=known.size - 1)
-    return np.where(known[index] == timestamps, rows["received_ns"].to_numpy()[index], NEVER)
+    return np.where(known[index] == timestamps, pictures["received_ns"].to_numpy()[first[index]], NEVER)
 
 
 def _first_after(moments: IntegerArray, sent_ns: IntegerArray, numbers: IntegerArray) -> IntegerArray:

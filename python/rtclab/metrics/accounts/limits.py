@@ -218,8 +218,10 @@ class _Values:
 def _values(trace: Trace) -> dict[str, _Values]:
     """By flow, what its sender's and its receiver's control observed."""
     found: dict[str, dict[str, tuple[IntegerArray, Array]]] = {}
-    rows = trace.table("controller").sort("flow", "name", "at_ns", maintain_order=True)
-    for (flow, name), part in rows.group_by("flow", "name", maintain_order=True):
+    rows = trace.table("controller").select("flow", "name", "at_ns", "value")
+    if not rows["at_ns"].is_sorted():
+        rows = rows.sort("at_ns", maintain_order=True)
+    for (flow, name), part in rows.partition_by("flow", "name", as_dict=True, include_key=False).items():
         found.setdefault(str(flow), {})[str(name)] = part["at_ns"].to_numpy(), part["value"].to_numpy()
     return {flow: _Values(values) for flow, values in found.items()}
 

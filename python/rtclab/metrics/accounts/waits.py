@@ -73,40 +73,38 @@ def waits_of(trace: Trace, flow: str) -> pl.DataFrame:
 
 
 def _waits(trace: Trace, flow: str) -> pl.DataFrame:
-    frames = trace.rows_of_flow("frames", flow).filter(before_end(trace, "rendered_ns"))
-    frames = frames.drop_nulls(["captured_ns", "received_ns", "rendered_ns"])
-    if frames.is_empty() or not were_recorded(trace):
+    if not were_recorded(trace):
         return SCHEMA.to_frame()
+    frames = trace.rows_of_flow("frames", flow).lazy().filter(before_end(trace, "rendered_ns"))
+    frames = frames.drop_nulls(["captured_ns", "received_ns", "rendered_ns"])
     ways = _ways(packets_in_order(trace.whole, flow))
-    known = frames.join(ways, on=_PICTURE, maintain_order="left").drop_nulls("first_sent_ns")
+    joined = frames.join(ways, on=_PICTURE, maintain_order="left")
+    known = joined.drop_nulls("first_sent_ns").sort("rendered_ns").collect()
     if known.is_empty():
         return SCHEMA.to_frame()
     of_second = [pl.Series(name, values) for name, values in _of_second(trace, flow, known).items()]
-    stages = known.with_columns(of_second).select(
-        "flow", "captured_ns", "rendered_ns", *_until_sent(_is_composed(trace, flow)), *_on_the_way()
-    )
+    stages = known.lazy().with_columns(of_second)
+    stages = stages.with_columns(*_until_sent(_is_composed(trace, flow)), *_on_the_way())
     stages = stages.with_columns(_in_receiver()).select(list(SCHEMA))
-    return stages.drop_nulls().sort("flow", "rendered_ns").cast(dict(SCHEMA))  # type: ignore[arg-type]
+    return stages.drop_nulls().cast(dict(SCHEMA)).collect()  # type: ignore[arg-type]
 
 
-def _ways(packets: pl.DataFrame) -> pl.DataFrame:
+def _ways(packets: pl.DataFrame) -> pl.LazyFrame:
     """By picture, when its first packet left, and the way of the packet that completed it.
 
     A packet that was lost after the last one that came is taken to have gone the way of the fastest packet.
     """
-    media = packets.filter(pl.col("kind") == "video")
-    came = pl.col("delivered_ns").is_not_null()
-    last = pl.col("delivered_ns") == pl.col("delivered_ns").max()
+    sent_ns, came = pl.col("sent_ns"), pl.col("delivered_ns").is_not_null()
+    media = packets.lazy().filter(kind="video").sort("delivered_ns", "sent_ns", nulls_last=False)
     pictures = media.group_by(_PICTURE).agg(
-        first_sent_ns=pl.col("sent_ns").min(),
-        last_delivered_ns=pl.col("delivered_ns").max(),
-        last_sent_ns=pl.col("sent_ns").filter(last).max(),
-        queued_ns=pl.col("queued_ns").filter(last).max().fill_null(0),
-        held_ns=pl.col("held_ns").filter(last).max().fill_null(0),
-        lost_sent_ns=pl.col("sent_ns").filter(~came).max(),
+        first_sent_ns=sent_ns.min(),
+        last_delivered_ns=pl.col("delivered_ns").last(),
+        last_sent_ns=pl.when(came).then(sent_ns).last(),
+        queued_ns=pl.col("queued_ns").last().fill_null(0),
+        held_ns=pl.col("held_ns").last().fill_null(0),
+        lost_sent_ns=pl.when(~came).then(sent_ns).max(),
     )
-    way_ns = media.select((pl.col("delivered_ns") - pl.col("sent_ns")).min()).item()
-    return pictures.with_columns(way_ns=pl.lit(way_ns, pl.Int64))
+    return pictures.join(media.select(way_ns=(pl.col("delivered_ns") - sent_ns).min()), how="cross")
 
 
 def _until_sent(is_composed: bool) -> list[pl.Expr]:
