@@ -71,7 +71,7 @@ def limit_strips(line: FlowLine) -> list[Strip]:
 
 
 def _where(line: FlowLine, limit: str, begin_s: float, end_s: float) -> str:
-    """Where a flow was limited in a time, as :func:`.where_limited` says it of the first repeat that knows."""
+    """Where a flow was limited in a time, by :func:`.where_limited` of the first repeat that knows."""
     times_ns = int(begin_s * NS_PER_S), int(end_s * NS_PER_S)
     places = (
         where_limited(trace, sending_leg(trace, line.flow), limit, *times_ns) for trace in line.run.traces
