@@ -374,6 +374,19 @@ def test_a_freeze_after_a_step_of_the_delay_names_the_path_that_became_longer(tm
     assert "packets that took longer on their way over alice.up" in made.why(FLOW).sentences[FLOW][0]
 
 
+def test_a_freeze_says_what_happened_to_its_connection(tmp_path: Path) -> None:
+    out = {f"{UP}capacity": {"steps": [["0 s", "3 Mbit/s"], ["12 s", "0 bit/s"], ["15 s", "3 Mbit/s"]]}}
+    trace = run(tmp_path, out, duration="25 s").traces[0]
+    row = {"participant": "alice", "flow": None, "event": "route_changed", "detail": ""}
+    happened = pl.DataFrame([row | {"at_ns": at_ns} for at_ns in (5 * 10**9, 12_400_000_000)])
+    tables = {name: trace.table(name) for name in trace.tables}
+    events = pl.concat([tables["events"], happened.select(tables["events"].columns)], how="vertical_relaxed")
+    changed = Trace.in_memory(tables | {"events": events}, trace.manifest)
+    (before, *_), (after, *_) = (stalls_table(one)["detail"].to_list() for one in (trace, changed))
+    assert "carried nothing for 3.0 s" in before
+    assert after == f"{before}; the route changed at 12.4 s"
+
+
 def test_reasons_of_a_window_are_of_that_time(tmp_path: Path) -> None:
     results = run(tmp_path, outage(10, 13))
     assert "outage" in str(results.why(FLOW))

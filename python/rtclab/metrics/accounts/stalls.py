@@ -46,6 +46,13 @@ REPAIRS: dict[str, str] = {
     "": "no packet of its pictures was lost",
 }
 """How the losses behind a freeze were repaired, and what each means."""
+HAPPENED = {
+    "route_changed": "the route changed",
+    "disconnected": "the connection was lost",
+    "ice_disconnected": "the connection was lost",
+    "codec_changed": "the codec changed",
+}
+"""Events of a connection that a freeze may come from, and their words."""
 WRAP, HALF = 2**32, 2**31
 """RTP timestamps wrap around; what is less than half of that ahead is later."""
 MOST = 0.5
@@ -134,11 +141,29 @@ def _stalls(trace: Trace, flow: str) -> list[Stall]:
     spans = trace.cached(frozen_spans, flow)
     if spans is None or not len(spans):
         return []
-    if not were_recorded(trace):
-        return [
+    if were_recorded(trace):
+        freezes = [_stall(trace, flow, begin, end) for begin, end in spans.tolist()]
+    else:
+        freezes = [
             Stall(begin, end, "unknown", detail="packets were not recorded") for begin, end in spans.tolist()
         ]
-    return [_stall(trace, flow, begin, end) for begin, end in spans.tolist()]
+    return [_with_events(trace, flow, one) for one in freezes]
+
+
+def _with_events(trace: Trace, flow: str, stall: Stall) -> Stall:
+    """A freeze whose detail ends with what happened in it, or in the second before it, to the connection."""
+    about, at_ns = trace.manifest.flows[flow], pl.col("at_ns")
+    events = trace.whole.table("events").filter(
+        pl.col("event").is_in(list(HAPPENED)),
+        pl.col("participant").is_in([about.sender, about.receiver]),
+        at_ns.is_between(stall.begin_ns - NS_PER_S, stall.end_ns),
+    )
+    known = events.sort("at_ns").unique("event", keep="first", maintain_order=True)
+    told = [
+        f"{HAPPENED[event]} at {first_ns / NS_PER_S:.1f} s"
+        for event, first_ns in known.select("event", "at_ns").iter_rows()
+    ]
+    return replace(stall, detail="; ".join(filter(None, [stall.detail, *told])))
 
 
 def _stall(trace: Trace, flow: str, begin_ns: int, end_ns: int) -> Stall:
