@@ -272,8 +272,9 @@ def test_packets_to_and_from_the_outside_cross_the_link(in_lab) -> None:
     assert 0.3 * DOWN_BPS < found["down_bps"] < DOWN_BPS
     assert 0.3 * UP_BPS < found["up_bps"] < UP_BPS
     assert f"UDP reflexive addr: {MACHINE}:" in found["stun"]
-    least = (BYTES_UP + BYTES_DOWN) // 1500
-    assert min(found["packets"]["there"], found["packets"]["back"]) > least
+    # A busy machine acknowledges many segments with one packet, so only the data count.
+    assert found["packets"]["there"] > BYTES_UP // 1500
+    assert found["packets"]["back"] > BYTES_DOWN // 1500
     assert found["packets"]["elsewhere"] == 0
 
 
