@@ -340,7 +340,8 @@ def test_a_queue_that_grows_lowers_the_rate_and_then_the_pictures(tmp_path: Path
     said = re.search(r"the queue of alice\.up .*; its pictures had fewer than 480 lines for (\d+) %", first)
     assert said, first
     assert 40 < int(said[1]) < 70  # the last 28 of 40 s have a tenth of the capacity
-    grew = made.table("limits").filter(flow=FLOW, limit="delay", where="alice.up")
+    after = pl.col("begin_ns") > 12e9
+    grew = made.table("limits").filter(after, flow=FLOW, limit="delay", where="alice.up")
     smaller = made.traces[0].table("inbound_rtp").filter(pl.col("frameHeight") < 480, flow=FLOW, kind="video")
     assert grew["begin_ns"].min() < smaller.filter(pl.col("at_ns") > 12e9)["at_ns"].min()
 
@@ -366,12 +367,17 @@ def test_late_feedback_holds_data_back(tmp_path: Path, changes: dict[str, Any], 
 
 def test_a_freeze_after_a_step_of_the_delay_names_the_path_that_became_longer(tmp_path: Path) -> None:
     longer = {f"{UP}delay": {"steps": [["0 s", "20 ms"], ["15 s", "500 ms"]]}}
-    made = run(tmp_path, WIDE | longer, duration="25 s")
-    (freeze,) = made.table("stalls").filter(flow=FLOW, media="video").to_dicts()
+    made = run(tmp_path, WIDE | longer | {"audio": {}}, duration="25 s")
+    stalls = made.table("stalls").filter(flow=FLOW)
+    (freeze,) = stalls.filter(media="video").to_dicts()
     assert (freeze["cause"], freeze["where"]) == ("delay", "alice.up")
     assert 14.9e9 < freeze["begin_ns"] < 15.1e9
     assert freeze["end_ns"] - freeze["begin_ns"] == pytest.approx(480e6 + 1e9 / 30, abs=1e8)
     assert "packets that took longer on their way over alice.up" in made.why(FLOW).sentences[FLOW][0]
+    (gap,) = stalls.filter(media="audio", where="alice.up").to_dicts()
+    assert gap["cause"] == "delay"
+    assert 15e9 < gap["begin_ns"] < gap["end_ns"] < 15.7e9
+    assert 0.2e9 < gap["end_ns"] - gap["begin_ns"] < 0.48e9  # the jitter buffer covers a part
 
 
 def test_a_freeze_says_what_happened_to_its_connection(tmp_path: Path) -> None:

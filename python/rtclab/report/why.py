@@ -236,10 +236,9 @@ class FlowAccount:
         if cause == "loss":
             kind, _, path = where.partition(" ")
             return f"waited for packets lost {self._loss_in_words(kind, path)}"
-        if cause == "sender" and where == "delay" and (at := self.queue) is not None:
-            return f"{SKIPPED} {self._queue(at.path)}{self._filled_by(at.path)}"
-        if cause == "sender" and where == "window":
-            return f"{SKIPPED} {self.limit_in_words(where)}"
+        if cause == "sender":
+            at = {"delay": self.queue.path if self.queue else "", "window": self.held_at}.get(where, "")
+            return f"{SKIPPED} {self.limit_there(where or 'unknown', at)}{self._filled_by(at)}"
         if cause == "queue" and where:
             return f"waited for packets in {self._queue(where)}{self._filled_by(where)}"
         return cause_in_words(cause, where if cause == "sender" else self.paths.get(where, where))

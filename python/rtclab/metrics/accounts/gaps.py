@@ -14,11 +14,11 @@ from numpy.typing import NDArray
 
 from rtclab.metrics.accounts.limits import sending_leg
 from rtclab.metrics.accounts.losses import lost_packets, outages
-from rtclab.metrics.accounts.queues import bottleneck_of, longer_way
+from rtclab.metrics.accounts.queues import bottleneck_of, rises_of_delay
 from rtclab.metrics.audio import audio_buffer_delay, increases_while_promised, silence_ns
 from rtclab.metrics.packets import NEVER, PacketColumns, sent_in_order, were_recorded
 from rtclab.metrics.promises import NO_SPANS
-from rtclab.metrics.series import Array, IntegerArray, span_ns
+from rtclab.metrics.series import Array, IntegerArray
 from rtclab.trace import NS_PER_MS, NS_PER_S, Trace
 
 SAMPLE_RATES = (8_000, 16_000, 32_000, 48_000)
@@ -129,8 +129,10 @@ def _missed(trace: Trace, flow: str) -> _Missed:
     held_ns = sound.sent_ns - recorded_ns
     too_late_ns = sound.delivered_ns - recorded_ns - first_ns
     by_sender = (late_ns > 0) & (2 * (held_ns - held_ns.min()) > too_late_ns)
+    cause[late_ns > 0] = "delay"
+    for at_ns, path in rises_of_delay(trace, flow):
+        where[(late_ns > 0) & (sound.sent_ns < at_ns + NS_PER_S) & (sound.delivered_ns > at_ns)] = path
     queued = (late_ns > 0) & (2 * sound.queued_ns.clip(0) > too_late_ns)
-    cause[late_ns > 0], where[late_ns > 0] = "delay", longer_way(trace, flow, *span_ns(trace, flow))
     cause[queued], where[queued] = "queue", _path(trace, flow)
     cause[by_sender], where[by_sender] = "sender", ""
     for path in trace.manifest.flows[flow].route:

@@ -114,13 +114,12 @@ def bottleneck_of(trace: Trace, flow: str, wifi: Collection[str] = ()) -> UsedPa
     )
 
 
-def longer_way(trace: Trace, flow: str, begin_ns: int, end_ns: int) -> str:
-    """The path of a flow's route whose propagation delay rose most in a time; empty if none did."""
+def rises_of_delay(trace: Trace, flow: str) -> list[tuple[int, str]]:
+    """When the propagation delay of a path of a flow's route rose, and the path, the largest rise last."""
     rows = trace.whole.table("paths").filter(pl.col("path").is_in(trace.manifest.flows[flow].route))
-    rose = pl.col("one_way_delay_ms").diff().over("path")
-    rows = rows.sort("at_ns").with_columns(rose=rose).filter(pl.col("at_ns").is_between(begin_ns, end_ns))
-    most = rows.filter(pl.col("rose") > 0).group_by("path").agg(pl.col("rose").sum()).sort("rose", "path")
-    return str(most["path"][-1]) if most.height else ""
+    rose_ms = pl.col("one_way_delay_ms").diff().over("path")
+    rises = rows.sort("at_ns").with_columns(rose_ms=rose_ms).filter(pl.col("rose_ms") > 0)
+    return rises.sort("rose_ms", maintain_order=True).select("at_ns", "path").rows()
 
 
 def most_queued(waits: pl.DataFrame) -> str:

@@ -20,7 +20,7 @@ from rtclab.metrics.accounts.fates import Fates, fates_of
 from rtclab.metrics.accounts.gaps import gaps_in_sound
 from rtclab.metrics.accounts.limits import course_of, sending_leg
 from rtclab.metrics.accounts.losses import lost_packets, outages
-from rtclab.metrics.accounts.queues import longer_way
+from rtclab.metrics.accounts.queues import rises_of_delay
 from rtclab.metrics.media import frozen_spans
 from rtclab.metrics.packets import NEVER, packets_of, were_recorded
 from rtclab.metrics.promises import inside_ns
@@ -198,7 +198,8 @@ def _stall(trace: Trace, flow: str, begin_ns: int, end_ns: int) -> Stall:
         time_ns = (begin_ns - way_ns - late_ns, end_ns)
         if media.fates.sent.queued_ns[came[took_ns.argmax()]] > MOST * late_ns:
             return Stall(begin_ns, end_ns, "queue", where_limited(trace, flow, "delay", *time_ns), detail)
-        return Stall(begin_ns, end_ns, "delay", longer_way(trace, flow, *time_ns), detail)
+        rose = [path for at_ns, path in rises_of_delay(trace, flow) if time_ns[0] <= at_ns <= time_ns[1]]
+        return Stall(begin_ns, end_ns, "delay", rose[-1] if rose else "", detail)
     return Stall(
         begin_ns, end_ns, "receiver", trace.manifest.flows[flow].receiver, "all its packets had come"
     )
