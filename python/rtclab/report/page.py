@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,8 @@ from rtclab.terminal import visible
 from rtclab.trace import write_text
 
 TEMPLATES = Path(__file__).parent / "templates"
+SECTION = re.compile(r'<h2 id="([^"]+)">(.*?)</h2>', re.DOTALL)
+CONTENTS = '<nav class="contents" aria-label="On this page">'
 
 
 def write_plot_page(out: Path, title: str, plots: Sequence[Drawing]) -> None:
@@ -53,7 +56,16 @@ def render(
     page = load_template(template, templates)
     charts = [chart.chart(plot) for plot in plots]
     scripts = chart.scripts() if plots else []
-    return page.render(charts=charts, data=chart.data(plots, tied=tied), scripts=scripts, **content)
+    return _with_contents(
+        page.render(charts=charts, data=chart.data(plots, tied=tied), scripts=scripts, **content)
+    )
+
+
+def _with_contents(page: str) -> str:
+    """The page with links to its sections, which are the headings with an ``id``."""
+    before, contents, after = page.partition(CONTENTS)
+    links = [f'<a href="#{name}">{title}</a>' for name, title in SECTION.findall(after)]
+    return before + contents + "".join(links) + after
 
 
 def _shown(value: Any) -> Any:
