@@ -39,9 +39,8 @@ from rtclab.report.plot_kinds import (
     over_time,
     per_repeat,
 )
+from rtclab.report.flow_plots import COMPARISON_PLOTS, RUN_PLOTS
 from rtclab.report.run_plots import (
-    COMPARISON_PLOTS,
-    RUN_PLOTS,
     comparison_plot,
     looks_of,
     run_plot,
