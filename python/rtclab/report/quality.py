@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from math import exp, inf, log
+from math import exp, log
 from statistics import fmean
 
 from rtclab.metrics.media import frozen_spans
@@ -54,8 +54,10 @@ SCALES: dict[str, Scale] = {
     ),
     "audio_concealed": Scale(
         3,
-        inf,
-        "Sound made up: ITU-T G.1010, table I.1, allows 3 % of lost packets; no standard says from where on it is bad",
+        10,
+        "Sound made up: ITU-T G.1010, table I.1, allows 3 % of lost packets. At 10 %, ITU-T G.107.2 with the "
+        "coefficients of Opus (Alahmadi, Pocta and Melvin, ACM TOMM 2021) falls to R = 50, below which nearly all "
+        "users are dissatisfied (ITU-T G.107, annex B)",
     ),
 }
 """The metrics whose values are marked, beside the freezes."""

@@ -24,9 +24,10 @@ from rtclab.trace import NS_PER_S, Run
 
 MOST_NAMES = 4
 """Maximum number of people that a sentence names."""
-MOST_GROUPS = 2
-"""Maximum number of directions, or of people, whose troubles the sentence says."""
+FEW_FLOWS = 2
+"""Of more flows, the sentence says the troubles of the worst group alone."""
 MOST_TROUBLES = 3
+LONG_MS = 2000
 MOSTLY = 0.75
 """The part of the frozen time that a stretch must have for the sentence to name it."""
 SHORT = 0.5
@@ -37,8 +38,8 @@ MOST_FIGURES = 5
 TROUBLES = {
     FREEZES: "video frozen {} s a minute",
     "audio_concealed": "{} % of the sound made up",
-    "picture_delay": "pictures {} ms late",
-    "sound_delay": "sound {} ms late",
+    "picture_delay": "pictures took {} to the screen",
+    "sound_delay": "sound took {} to the ear",
 }
 LABELS = {
     FREEZES: ("Video frozen", "s a minute"),
@@ -127,11 +128,9 @@ def _how(run: Run, found: Findings, marked: Sequence[Judged]) -> str:
     troubled = [group for group in groups if group.mark != GOOD]
     if not troubled:
         return _went_well(found, [flow for flow in found.media if flow in marks])
-    told = [
-        f"{group.mark} {group.whom}: {_troubles(run, found, marked, group)}"
-        for group in troubled[:MOST_GROUPS]
-    ]
-    rest = troubled[MOST_GROUPS:]
+    told_of = 1 if len(marks) > FEW_FLOWS else FEW_FLOWS
+    told = [f"{one.mark} {one.whom}: {_troubles(run, found, marked, one)}" for one in troubled[:told_of]]
+    rest = troubled[told_of:]
     for mark in (BAD, POOR):
         more = [group.whom for group in rest if group.mark == mark]
         if more:
@@ -209,6 +208,11 @@ def brief(value: float) -> str:
     return f"{value:.0f}" if abs(value) >= 100 else f"{float(f'{value:.3g}'):g}"
 
 
+def _ms(value: float) -> str:
+    """A time in ms, in s if it is long."""
+    return f"{brief(value / 1000)} s" if value >= LONG_MS else f"{brief(value)} ms"
+
+
 def _span(values: Sequence[float]) -> str:
     low, high = f"{min(values):.0f}", f"{max(values):.0f}"
     return low if low == high else f"{low} to {high}"
@@ -232,7 +236,7 @@ def _troubles(run: Run, found: Findings, marked: Sequence[Judged], group: _Group
             and one.mark != GOOD
         }
         if values:
-            most = brief(max(values))
+            most = _ms(max(values)) if metric.endswith("_delay") else brief(max(values))
             text = words.format(most if len(values) == 1 else f"up to {most}")
             when = when_frozen(run, group.flows) if metric == FREEZES else ""
             told.append((worst([*values.values()]), text + when))

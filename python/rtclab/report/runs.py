@@ -22,6 +22,7 @@ from rtclab.report.answer import GOOD, MARKS
 from rtclab.report.chart import legend
 from rtclab.report.differences import scenario_differences
 from rtclab.report.page import write_page
+from rtclab.report.people import people_of
 from rtclab.report.quality import Judged, judged, worst
 from rtclab.report.run_answer import answer_of, name_for_commands
 from rtclab.report.run_plots import comparison_plots, page_flows, run_plots
@@ -103,6 +104,7 @@ def write_report(
         columns_of_timeline=columns,
         legend=legend(rows),
         events=rows[0].events if rows else [],
+        people=people_of(run, found, marked),
         reasons=reasons,
         anchors={what: next((one for one in of if one in names), "") for what, of in ABOUT.items()},
         flow_in_words=flow_in_words,

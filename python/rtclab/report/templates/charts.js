@@ -2,7 +2,7 @@
 "use strict";
 (() => {
   const INK = "#222", QUIET = "#6b6b6b", LINE_WIDTH = 1.8, LETTER_PX = 8, DIGITS = 4, MOST_TEXTS = 4;
-  const plots = JSON.parse(document.getElementById("charts").textContent);
+  const plots = JSON.parse(document.getElementById("chart-data").textContent);
   const touch = matchMedia("(pointer: coarse)").matches;
   const sheet = new Bokeh.Document();
   const targets = [];
@@ -47,8 +47,7 @@
   function compact(figure, plot) {
     figure.yaxes[0].ticker = new Bokeh.BasicTicker({ desired_num_ticks: 2, num_minor_ticks: 0 });
     figure.ygrids[0].ticker = figure.yaxes[0].ticker;
-    if (!plot.x.label) figure.xaxes[0].setv({ major_label_text_font_size: "0px", major_tick_line_color: null,
-      axis_label: null });
+    figure.xaxes[0].visible = plot.x.label !== "";
   }
 
   function markEvents(figure, plot) {
@@ -64,7 +63,7 @@
       x_range: horizontal(plot).range, y_range: new Bokeh.Range1d({ start: plot.y.begin, end: plot.y.end }),
       x_axis_label: plot.x.label || null, y_axis_label: plot.compact ? null : plot.y.label, outline_line_color: null,
       background_fill_color: null, border_fill_color: null,
-      title: axes.title || null, toolbar_location: null, tools: Object.values(tools), active_drag: null,
+      title: (plot.compact && axes.note ? `${axes.title}, ${axes.note}` : axes.title) || null, toolbar_location: null, tools: Object.values(tools), active_drag: null,
     });
     if (plot.compact) compact(figure, plot);
     const text = { axis_label_text_font_style: "normal", axis_label_text_font_size: "13px",
@@ -86,7 +85,7 @@
     if (axes.title) figure.title.setv({ text_font_style: "normal", text_font_size: plot.compact ? "12px" : "13px",
       text_color: plot.compact ? QUIET : INK, standoff: plot.compact ? 2 : 10 });
     markEvents(figure, plot);
-    if (axes.note) {
+    if (axes.note && !plot.compact) {
       figure.add_layout(new Bokeh.Title({ text: axes.note, align: "right", text_font_style: "normal",
         text_font_size: "12px", text_color: QUIET }), "above");
     }
@@ -324,16 +323,116 @@
     const state = stateOf(element);
     element.classList.add("drawn");
     connectTools(element, byName(element.querySelector(".chart").dataset.plot), state);
-    for (const column of element.querySelectorAll(".column")) {
-      whenNear(column, () => {
-        for (const target of column.querySelectorAll(".chart")) drawAxes(byName(target.dataset.plot), target, state);
+    const draw = (column) => whenNear(column, () => {
+      for (const target of column.querySelectorAll(".chart")) drawAxes(byName(target.dataset.plot), target, state);
+    });
+    for (const column of element.querySelectorAll(".column")) draw(column);
+    return draw;
+  }
+
+  // --- people ---------------------------------------------------------------------------------------
+
+  const ROWS = [["Rate", "kbit/s", 94], ["Delay", "ms", 68], ["Lost", "%", 54], ["Picture", "lines", 68], ["Frozen", "%", 50]];
+  const COLOURS = ["#0072B2", "#D55E00", "#D55E00", "#009E73", "#222222"];
+  const VALUES = [["frozen", "s a minute"], ["", "kbit/s"], ["", "lines"], ["", "ms from camera to screen"],
+    ["", "% of the sound made up"], ["", "% of the packets lost"]];
+
+  // The plots of the small timeline of a pair: a digit for each step is a part of the largest value.
+  function smallPlots(flow, { begin, end, levels, pairs }) {
+    const [, ...curves] = pairs[flow], model = plots.find(({ compact: row }) => row);
+    return ROWS.flatMap(([title, unit, height], index) => {
+      const [top, digits] = curves[index] ?? [];
+      if (!digits) return [];
+      const step = (end - begin) / digits.length, label = `${title} (${unit})`;
+      const x = [...digits].map((_, place) => begin + (place + 0.5) * step);
+      const y = [...digits].map((digit) => digit === "-" ? null : levels.indexOf(digit) / (levels.length - 1) * top);
+      const mark = { kind: "line", label: title.toLowerCase(), colour: COLOURS[index], dash: [], steps: false, x, y };
+      return [{ ...model, name: `pair ${flow} ${title}`, height, x: { ...model.x, label: "" },
+        y: { ...model.y, label, unit, begin: 0, end: 1.05 * (top || 1) }, axes: [{ title: label, note: "", marks: [mark] }] }];
+    });
+  }
+
+  function smallColumn(flow, data) {
+    const column = document.createElement("div"), heading = document.createElement("h3");
+    column.className = "column";
+    column.dataset.flow = flow;
+    heading.textContent = `${flow.replace("->", " → ")}, in steps of ${((data.end - data.begin) / 30).toPrecision(2)} s`;
+    column.append(heading);
+    const rows = smallPlots(flow, data);
+    if (rows.length) rows.at(-1).x.label = "Time (s)";
+    for (const plot of rows) {
+      const place = document.createElement("div");
+      place.className = "chart";
+      Object.assign(place.dataset, { plot: plot.name, axes: 0 });
+      column.append(place);
+    }
+    plots.push(...rows);
+    return column;
+  }
+
+  // What a pair's values say, for the title of its cell.
+  function inWords(flow, values) {
+    const told = values.flatMap((value, index) => value === null ? [] : [`${VALUES[index][0]} ${short(value)} ${VALUES[index][1]}`.trim()]);
+    return `${flow.replace("->", " → ")}: ${told.join(", ")}`;
+  }
+
+  function connectMatrix(matrix, timeline, draw) {
+    const data = JSON.parse(document.getElementById("pairs").textContent);
+    const table = matrix.querySelector("table"), body = table.tBodies[0];
+    const senders = [...table.tHead.querySelectorAll("th")].map(({ textContent }) => textContent);
+    const rows = [...body.rows].map((row) => ({ row, name: row.cells[0].textContent }));
+    const flows = new Map(Object.keys(data.pairs).map((flow) => [flow.split("->").reverse().join("\n"), flow]));
+    const flowOf = (cell) => flows.get(`${cell.parentElement.cells[0].textContent}\n${senders[cell.cellIndex - 1]}`);
+    let pressed = null;
+    function open(cell) {
+      const flow = flowOf(cell), columns = timeline.querySelector(".columns");
+      let column = [...columns.children].find(({ dataset }) => dataset.flow === flow);
+      if (!column) {
+        column = smallColumn(flow, data);
+        columns.append(column);
+        draw(column);
+      }
+      for (const one of columns.children) one.hidden = one !== column;
+      pressed?.setAttribute("aria-pressed", "false");
+      pressed = cell.querySelector("button");
+      pressed.setAttribute("aria-pressed", "true");
+    }
+    body.addEventListener("click", ({ target }) => {
+      const cell = target.closest("td");
+      if (!cell?.querySelector("button")) return;
+      open(cell);
+      timeline.scrollIntoView({ block: "nearest" });
+    });
+    for (const event of ["pointerover", "focusin"]) {
+      body.addEventListener(event, ({ target }) => {
+        const button = target.closest("button"), flow = button && flowOf(button.parentElement);
+        if (flow && !button.title) button.title = inWords(flow, data.pairs[flow][0]);
       });
     }
+    const filter = matrix.querySelector(".filter"), find = filter.querySelector("input"), sort = filter.querySelector("select");
+    filter.hidden = false;
+    find.addEventListener("input", () => {
+      const wanted = find.value.toLowerCase();
+      for (const { row, name } of rows) row.hidden = !name.toLowerCase().includes(wanted);
+      for (const card of document.querySelectorAll(".cards li")) {
+        card.hidden = !card.querySelector("strong").textContent.toLowerCase().includes(wanted);
+      }
+    });
+    sort.addEventListener("change", () => {
+      const sorted = sort.value === "name" ? rows.toSorted((a, b) => a.name.localeCompare(b.name, undefined, { numeric: true })) : rows;
+      body.append(...sorted.map(({ row }) => row));
+    });
+    const worst = timeline.querySelector(".column").dataset.flow;
+    const cells = rows.flatMap(({ row }) => [...row.cells]).filter((cell) => cell.querySelector("button"));
+    open(cells.find((cell) => flowOf(cell) === worst) ?? cells[0]);
   }
 
   // Adding a root draws it into the target with the same index.
   Bokeh.embed.add_document_standalone(sheet, document.body, targets).then(() => {
     for (const element of document.querySelectorAll("figure.plot")) whenNear(element, () => drawFigure(element));
-    for (const element of document.querySelectorAll("figure.timeline")) whenNear(element, () => drawTimeline(element));
+    const timeline = document.querySelector("figure.timeline"), matrix = document.querySelector(".matrix");
+    if (!timeline) return;
+    const draw = drawTimeline(timeline);
+    if (matrix) connectMatrix(matrix, timeline, draw);
   });
 })();
