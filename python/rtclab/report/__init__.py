@@ -25,6 +25,7 @@ from rtclab.report.drawing import (
     Style,
     largest,
 )
+from rtclab.report.flow_plots import COMPARISON_PLOTS, RUN_PLOTS
 from rtclab.report.page import load_template, render
 from rtclab.report.picture_sizes import NARROW
 from rtclab.report.plot import Plot
@@ -39,7 +40,6 @@ from rtclab.report.plot_kinds import (
     over_time,
     per_repeat,
 )
-from rtclab.report.flow_plots import COMPARISON_PLOTS, RUN_PLOTS
 from rtclab.report.run_plots import (
     comparison_plot,
     looks_of,

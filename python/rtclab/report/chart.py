@@ -76,17 +76,12 @@ def chart(plot: Drawing) -> Chart:
 def _text(plot: Drawing, axes: Axes) -> str:
     """What a pair of axes shows, with the smallest and largest value of each line."""
     lines = [mark for mark in axes.marks if isinstance(mark, Line) and np.isfinite(mark.y).any()]
-    ends = [
-        f"{line.look.label} {_short(float(np.nanmin(line.y)))} to {_short(float(np.nanmax(line.y)))} {plot.y.unit}".rstrip()
+    told = ", ".join(
+        f"{line.look.label} {np.nanmin(line.y):.3g} to {np.nanmax(line.y):.3g} {plot.y.unit}".rstrip()
         for line in lines[:MOST_TOLD]
-    ]
-    told = ", ".join(ends)
+    )
     where = f"{plot.title}, {axes.title}" if axes.title and axes.title != plot.title else plot.title
     return f"{where}: {told}" if told else f"{where}. {plot.caption}".rstrip(" .")
-
-
-def _short(value: float) -> str:
-    return f"{value:.3g}"
 
 
 def legend(plots: Sequence[Drawing]) -> list[Entry]:

@@ -30,7 +30,7 @@ KEPT_FATE = "in_time"
 
 
 def frame_height(trace: Trace, flow: str) -> Samples:
-    """Lines of the pictures that the receiver last decoded, at every report; none before the first picture."""
+    """Lines of the pictures that the receiver decoded last, at every report from the first picture on."""
     samples = gauge(trace, "inbound_rtp", flow, "frameHeight")
     return samples.chosen(samples.values > 0)
 
@@ -127,7 +127,7 @@ def losses_by_cause(traces: Sequence[Trace], flow: str) -> tuple[IntegerArray, d
 
 
 def unrepaired_percent(trace: Trace, flow: str) -> Samples:
-    """Lost packets of video that nothing replaced before their picture was due, in % of those sent in a second."""
+    """Lost packets of video that nothing replaced in time, in % of the packets sent in each second."""
     if flow not in trace.manifest.flows or not were_recorded(trace):
         return NO_SAMPLES
     seconds, sent = _sent_per_second(trace, flow)
@@ -139,7 +139,7 @@ def unrepaired_percent(trace: Trace, flow: str) -> Samples:
 
 
 def estimates(traces: Sequence[Trace], flow: str) -> list[str]:
-    """The rates, in bit/s, that the sender's congestion control tells of a flow, by the names in the trace."""
+    """Names in the trace of the rates that the sender's congestion control tells of a flow."""
     names: dict[str, None] = {}
     for trace in traces:
         for name in _controllers(trace).get(flow, {}):

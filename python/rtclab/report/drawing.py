@@ -206,8 +206,8 @@ class Cells:
 class Boxes:
     """Rectangles from ``x`` to ``end`` and from ``low`` to ``high``; all arrays of shape (boxes,).
 
-    ``texts`` are what each box says when it is touched. Without them, it says its height. ``labels`` are written
-    into the boxes of a page; empty ones are not.
+    ``texts`` are what each box says when it is touched. Without them, it says its height. ``labels`` are
+    written into the boxes of a page; empty ones are not.
     """
 
     look: Style
@@ -269,7 +269,7 @@ class Drawing:
     height_px: int = 260
     """Height of each pair of axes on a page."""
     compact: bool = False
-    """Whether it is a row of a timeline: its label is the title of the axes, and an axis without a label has no ticks."""
+    """Whether it is a row of a timeline: low, and without ticks on an axis that has no label."""
     events: Sequence[tuple[float, str]] = ()
     """Moments that are marked on the axis of time, and what happened then."""
 

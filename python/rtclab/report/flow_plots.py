@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
 
@@ -343,7 +343,7 @@ def _loss(panels: Panels) -> Plot | None:
 
 
 def loss_stacks(line: FlowLine) -> list[Boxes]:
-    """The lost packets of a flow in each second by cause, in %; empty if none were lost or nothing is known."""
+    """The lost packets of a flow in each second by cause, in %; empty if none are known."""
     seconds, shares = courses.losses_by_cause(line.run.traces, line.flow)
     low = np.zeros(seconds.size)
     stacks = []
@@ -383,8 +383,8 @@ def _estimate(panels: Panels) -> Plot | None:
         drawn.append(Panel(_title(lines), curves, strips=limit_strips(line)))
     drawn = _with_curves(drawn)
     caption = (
-        "Rates that the sender's congestion control has computed, mean over repeats: its target, and what its parts "
-        "would allow."
+        "Rates that the sender's congestion control has computed, mean over repeats: its target, and what its "
+        "parts would allow."
     )
     return _plot("estimate", "Estimate of the sender, and its causes", caption + _about_strips(drawn), drawn)
 
@@ -405,24 +405,29 @@ def _processor(panels: Panels) -> Plot | None:
     )
 
 
+def _seen_by_others(panels: Panels) -> Panels:
+    """The panels, if they are of a capture: of other calls, accounts tell more than packets do."""
+    return [lines for lines in panels if lines and lines[0].run.backend == "capture"]
+
+
 def _jitter(panels: Panels) -> Plot | None:
-    """Jitter of video as RFC 3550 defines it; None if packets were not recorded."""
+    """Jitter of video in captures as RFC 3550 defines it; None if packets were not recorded."""
     return _plot(
         "jitter",
         "Jitter of arrivals",
         "Of the packets of video, by RFC 3550 (section 6.4.1): its mean in each second, and over repeats.",
-        _with_curves(_over_time(panels, arrivals.jitter_ms, strips=_no_strips)),
+        _with_curves(_over_time(_seen_by_others(panels), arrivals.jitter_ms, strips=_no_strips)),
         "Jitter (ms)",
     )
 
 
 def _packet_rate(panels: Panels) -> Plot | None:
-    """Packets received in each second; None if nobody saw packets."""
+    """Packets received in each second of a capture; None if nobody saw packets."""
     return _plot(
         "packet-rate",
         "Packets received",
         "IP packets that reached the receiver in each second, mean over repeats.",
-        _with_curves(_over_time(panels, rate.received_packets, strips=_no_strips)),
+        _with_curves(_over_time(_seen_by_others(panels), rate.received_packets, strips=_no_strips)),
         "Packets (1/s)",
     )
 

@@ -1,4 +1,4 @@
-"""A meeting as people: a matrix of who saw whom, a card for each person, and a small timeline of each pair."""
+"""A meeting as people: a matrix of who saw whom, a card for each, and a small timeline of each pair."""
 
 from __future__ import annotations
 
@@ -85,7 +85,8 @@ class People:
 
 def people_of(run: Run, found: Findings, marked: Sequence[Judged]) -> People | None:
     """The people of a run; None if fewer than three send or receive media."""
-    pairs = {(found.receivers[flow], found.senders[flow]): flow for flow in found.media}
+    flows = [*found.media, *(flow for flow in found.apart if flow not in found.media)]
+    pairs = {(found.receivers[flow], found.senders[flow]): flow for flow in flows}
     names = list(dict.fromkeys(name for pair in pairs for name in pair))
     if len(names) < LEAST_PEOPLE:
         return None
@@ -107,7 +108,7 @@ def people_of(run: Run, found: Findings, marked: Sequence[Judged]) -> People | N
 
 def marks_of(found: Findings, marked: Sequence[Judged]) -> dict[str, str]:
     """The worst mark of each flow of media; empty if nothing of it is marked."""
-    marks = dict.fromkeys(found.media, "")
+    marks = dict.fromkeys([*found.media, *found.apart], "")
     for one in marked:
         if one.flow in marks:
             marks[one.flow] = worst([marks[one.flow], one.mark])
@@ -117,7 +118,7 @@ def marks_of(found: Findings, marked: Sequence[Judged]) -> dict[str, str]:
 def _by_suffering(
     names: Sequence[str], ends: Mapping[str, str], marks: Mapping[str, str], found: Findings
 ) -> list[str]:
-    """The names with a flow, those with the most bad and poor flows first; of equal ones the longest frozen."""
+    """The names that have flows, those with the most bad and poor ones first, and then the longest frozen."""
     flows: dict[str, list[str]] = {name: [] for name in names}
     for flow, end in ends.items():
         flows[end].append(flow)
@@ -132,7 +133,8 @@ def _by_suffering(
 
 def _in_cell(found: Findings, flow: str) -> str:
     """Frozen seconds per minute, or a sign that no picture was seen."""
-    if flow in found.unseen or flow in found.apart:
+    repeats = found.repeats - found.failed - found.unfinished
+    if max(found.unseen.get(flow, 0), found.apart.get(flow, 0)) >= repeats:
         return NO_PICTURE
     frozen_s = found.means.get((FREEZES, flow))
     return "" if frozen_s is None else f"{frozen_s:.0f}"
@@ -148,7 +150,7 @@ def _card(name: str, found: Findings, marks: Mapping[str, str]) -> Person:
 
 
 def _summed_up(verb: str, flows: Sequence[str], found: Findings, marks: Mapping[str, str]) -> str:
-    """What flows from or to a person were like: ``sees 5 of 7 well; 1.2 Mbit/s; worst: p01, frozen 12 s a minute``."""
+    """What flows from or to a person were like: ``sees 5 of 7 well; 1200 kbit/s in all``."""
     if not flows:
         return f"{verb} nobody" if verb == "sees" else f"{verb} by nobody"
     well = sum(marks[flow] in (GOOD, "") for flow in flows)
@@ -204,7 +206,7 @@ def _values(found: Findings, flow: str) -> list[float | None]:
 def _coarse(
     run: Run, flow: str, series: Callable[[Trace, str], Samples], begin_s: float, end_s: float
 ) -> list[Any]:
-    """A series, mean over repeats, in a few steps: its largest value, and a digit of ``LEVELS`` for each step."""
+    """A series, mean over repeats: its largest value, and a digit of ``LEVELS`` for each step."""
     samples = [series(trace, flow) for trace in run.traces if flow in trace.manifest.flows]
     at_s = np.concatenate([np.empty(0), *(one.at_s for one in samples)])
     values = np.concatenate([np.empty(0), *(one.values for one in samples)])

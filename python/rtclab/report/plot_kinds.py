@@ -106,8 +106,8 @@ def over_time(
 ) -> Plot:
     """Curves over time. The time axis ends with the longest curve or strip.
 
-    ``unit`` is the label of the vertical axis, ``range_label`` the legend entry of the ranges around curves, and
-    ``strip`` the height of a strip below zero as a share of the largest value.
+    ``unit`` is the label of the vertical axis, ``range_label`` the legend entry of the ranges around curves,
+    and ``strip`` the height of a strip below zero as a share of the largest value.
     """
     bands = [curve.band for panel in panels for curve in panel.curves]
     bands += [band for panel in panels for _, band in panel.guides]

@@ -120,8 +120,8 @@ class _Group:
 
 def _how(run: Run, found: Findings, marked: Sequence[Judged]) -> str:
     """Which directions or people had what trouble and when, the worst first, and who had none."""
-    marks = {flow: GOOD for flow in dict.fromkeys(one.flow for one in marked)}
-    marks |= {flow: BAD for flow in (*found.apart, *found.unseen)}
+    marks = dict.fromkeys(dict.fromkeys(one.flow for one in marked), GOOD)
+    marks |= dict.fromkeys((*found.apart, *found.unseen), BAD)
     for one in marked:
         marks[one.flow] = worst([marks[one.flow], one.mark])
     groups = _groups(found, marks)
@@ -152,7 +152,7 @@ def _together(whom: Sequence[str]) -> str:
 
 
 def _groups(found: Findings, marks: Mapping[str, str]) -> list[_Group]:
-    """The groups, the worst first: directions of a call of two, otherwise receivers, or senders if these are fewer."""
+    """The groups, the worst first: directions, or in a meeting receivers, or senders if they are fewer."""
     order = sorted(marks, key=lambda flow: -MARKS.index(marks[flow]))
     if len(marks) <= 2:
         return [_Group(_direction(found, flow), marks[flow], [flow]) for flow in order]
@@ -224,8 +224,11 @@ def _troubles(run: Run, found: Findings, marked: Sequence[Judged], group: _Group
     told = []
     if silent:
         never = "never connected" if silent[0] in found.apart else "no picture was seen"
-        all_of_them = len(silent) == len(group.flows)
-        told.append((BAD, never if all_of_them else f"{never} in {len(silent)} of {len(group.flows)}"))
+        of = "" if len(silent) == len(group.flows) else f" in {len(silent)} of {len(group.flows)} directions"
+        often = max(max(found.apart.get(flow, 0), found.unseen.get(flow, 0)) for flow in silent)
+        finished = found.repeats - found.failed - found.unfinished
+        some = f", in {often} of {finished} repeats" if often < finished else ""
+        told.append((BAD, f"{never}{of}{some}"))
     for metric, words in TROUBLES.items():
         values = {
             one.value: one.mark
@@ -245,7 +248,7 @@ def _troubles(run: Run, found: Findings, marked: Sequence[Judged], group: _Group
 
 
 def when_frozen(run: Run, flows: Sequence[str]) -> str:
-    """The shortest stretch with most of the frozen time of all repeats, and a fall of capacity just before it.
+    """The shortest stretch with most of the frozen time of all repeats, and a fall of capacity before it.
 
     The words follow the frozen time: ``, mostly from 22 to 45 s, after phone.up fell to 150 kbit/s at 20 s``.
     Empty if the freezes are spread over the call.
@@ -266,7 +269,7 @@ def when_frozen(run: Run, flows: Sequence[str]) -> str:
 
 
 def _frozen_seconds(run: Run, flows: Sequence[str]) -> tuple[Array, float]:
-    """The frozen time of flows in each second of the call, over all repeats, and the end of the call, in s."""
+    """The frozen time of flows in each second, over all repeats, and the end of the call, in s."""
     ends_s = [span_ns(trace, flow)[1] / NS_PER_S for trace in run.traces for flow in flows]
     end_s = max(ends_s, default=0.0)
     seconds = np.arange(int(np.ceil(end_s)) or 1)
@@ -324,7 +327,7 @@ def steps_of(run: Run, mark: str) -> list[Step]:
 
 
 def name_for_commands(path: Path) -> str:
-    """What a command calls results in the working directory: their name below ``runs``, or else their path."""
+    """What results are called in commands: their name below ``runs``, or else their path."""
     below = Path("runs").resolve()
     resolved = path.resolve()
     return resolved.relative_to(below).as_posix() if resolved.is_relative_to(below) else str(path)

@@ -37,12 +37,13 @@ FIRST_COLOUR_OF_RUNS = 2
 def run_plots(run: Run, wanted: Flows = None, accounts: Sequence[FlowAccount] = ()) -> list[Plot]:
     """The plots of one run for which it has data, in the order of the page; none if no repeat finished.
 
-    There is a panel for each of the wanted flows, or of the main flows. Of more than ``MOST_PANELS`` main flows,
-    these are the flows with accounts. The plots of flows with accounts also show these.
+    There is a panel for each of the wanted flows, or of the main flows. Of more than ``MOST_PANELS`` main
+    flows, these are the flows with accounts. The plots of flows with accounts also show these.
     """
     flows = page_flows(run, wanted, accounts)
     panels = _flow_panels(run, flows, accounts)
-    plots = _all(RUN_PLOTS, panels, len(flows))
+    every = len(main_flows(run)) if wanted is None else len(_chosen(wanted, run.flows))
+    plots = _all(RUN_PLOTS, panels, every)
     return [cut(plot, [run]) for plot in plots if _has_data(plot)]
 
 

@@ -125,7 +125,7 @@ def write_report(
 
 
 @dataclass(frozen=True)
-class Column:
+class TimelineColumn:
     """A column of the timeline: a flow, its heading and its mark."""
 
     flow: str
@@ -135,12 +135,12 @@ class Column:
 
 def _columns(
     run: Run, wanted: Flows, accounts: Sequence[FlowAccount], marked: Sequence[Judged]
-) -> list[Column]:
+) -> list[TimelineColumn]:
     """The flows of the timeline, the worst first."""
     flows = page_flows(run, wanted, accounts) if run.traces else []
     marks = {flow: worst([one.mark for one in marked if one.flow == flow]) for flow in flows}
     flows = sorted(flows, key=lambda flow: -MARKS.index(marks[flow] or GOOD))
-    return [Column(flow, flow_in_words(flow), marks[flow]) for flow in flows]
+    return [TimelineColumn(flow, flow_in_words(flow), marks[flow]) for flow in flows]
 
 
 def _about(run: Run) -> str:
@@ -337,7 +337,7 @@ def _spreads(measured: pl.DataFrame, flows: Sequence[str]) -> list[Spread]:
 
 def _streams(run: Run, flows: Sequence[str]) -> list[tuple[str, StreamRates]]:
     """Name and rates of every stream of the flows; rates are means over the repeats that have the stream."""
-    known = (one for trace in run.traces for one in stream_rates(trace) if one.flow in flows)
+    known = (one for trace in run.traces for one in stream_rates(trace, flows))
     names = ("wire", "repair", "stats", "difference_bytes")
     found = []
     for (flow, kind), repeats in words.grouped(((one.flow, one.kind), one) for one in known).items():

@@ -34,8 +34,8 @@ COLUMNS = 6
 
 
 @dataclass(frozen=True)
-class Row:
-    """A row of the timeline: its name, the label of its axis, its height in pixels, and what makes its panel."""
+class TimelineRow:
+    """A row of the timeline: name, label of its axis, height in pixels, and what makes its panel."""
 
     name: str
     label: str
@@ -62,7 +62,7 @@ def timeline(run: Run, flows: Sequence[str], accounts: Sequence[FlowAccount]) ->
     ]
 
 
-def _row(row: Row, panels: Sequence[Panel]) -> Plot | None:
+def _row(row: TimelineRow, panels: Sequence[Panel]) -> Plot | None:
     if not any(panel.curves or panel.boxes or panel.strips for panel in panels):
         return None
     plot = plot_kinds.over_time(row.name, row.label, "", panels, row.label, OVER_REPEATS, STRIP)
@@ -131,11 +131,11 @@ def _sound(line: FlowLine) -> Panel:
 
 
 ROWS = (
-    Row("timeline-rate", "Rate (kbit/s)", 94, _rate),
-    Row("timeline-delay", "Delay (ms)", 68, _delay),
-    Row("timeline-loss", "Lost (%)", 54, _loss),
-    Row("timeline-picture", "Picture (lines)", 68, _picture),
-    Row("timeline-sound", "Sound made up (%)", 50, _sound),
+    TimelineRow("timeline-rate", "Rate (kbit/s)", 94, _rate),
+    TimelineRow("timeline-delay", "Delay (ms)", 68, _delay),
+    TimelineRow("timeline-loss", "Lost (%)", 54, _loss),
+    TimelineRow("timeline-picture", "Picture (lines)", 68, _picture),
+    TimelineRow("timeline-sound", "Sound made up (%)", 50, _sound),
 )
 
 

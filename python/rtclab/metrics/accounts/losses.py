@@ -123,8 +123,8 @@ def tells_losses(trace: Trace, flow: str) -> bool:
 def still_on_its_way_ns(trace: Trace, flow: str) -> int:
     """From when on a packet that had not arrived when the flow ended, and was not dropped, was not lost.
 
-    It is the last second of the flow, or the largest delay of its packets if that is longer, as for the metric
-    `packet_loss`.
+    It is the last second of the flow, or the largest delay of its packets if that is longer, as for the
+    metric `packet_loss`.
     """
     return trace.cached(_still_on_its_way_ns, flow)
 
