@@ -71,14 +71,15 @@ def reported_lost_percent(trace: Trace, flow: str) -> Samples:
         return NO_SAMPLES
     # A packet that comes late is no longer lost, so the counter may fall.
     missed = np.diff(lost.values).clip(min=0)
-    expected = np.diff(received.values) + missed
+    expected: Array = np.diff(received.values) + missed
     some = expected > 0
-    middle_s = (received.at_s[1:] + received.at_s[:-1]) / 2
-    shares = PERCENT * missed[some] / expected[some]
-    return samples_in_window(Samples(middle_s[some], shares, np.diff(received.at_s)[some]), trace.window)
+    shares: Array = PERCENT * missed[some] / expected[some]
+    lasts_s: Array = np.diff(received.at_s)[some]
+    middle_s: Array = received.at_s[1:][some] - lasts_s / 2
+    return samples_in_window(Samples(middle_s, shares, lasts_s), trace.window)
 
 
-def _share(seconds: Array, part: Array, whole: Array) -> Samples:
+def _share(seconds: IntegerArray, part: Array, whole: Array) -> Samples:
     some = whole > 0
     return Samples(seconds[some] + 0.5, PERCENT * part[some] / whole[some])
 
@@ -164,7 +165,7 @@ def _rates_of_controllers(trace: Trace) -> dict[str, dict[str, pl.DataFrame]]:
     """By flow and name, the rates in the table of controllers that are finite."""
     rates = pl.col("name").str.ends_with("_bps") & pl.col("value").is_finite()
     rows = trace.table("controller").filter(rates).sort("at_ns", maintain_order=True)
-    return {str(flow): dict(rows_by(of, "name")) for flow, of in rows_by(rows, "flow").items()}  # type: ignore[arg-type]
+    return {str(flow): dict(rows_by(of, "name")) for flow, of in rows_by(rows, "flow").items()}
 
 
 def available_kbps(trace: Trace, flow: str) -> Samples:

@@ -383,8 +383,8 @@ def _estimate(panels: Panels) -> Plot | None:
         drawn.append(Panel(_title(lines), curves, strips=limit_strips(line)))
     drawn = _with_curves(drawn)
     caption = (
-        "Rates that the sender's congestion control has computed, mean over repeats: its target, and what its "
-        "parts would allow."
+        "Rates that the sender's congestion control has computed, mean over repeats: its target, and what "
+        "its parts would allow."
     )
     return _plot("estimate", "Estimate of the sender, and its causes", caption + _about_strips(drawn), drawn)
 

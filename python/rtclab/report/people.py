@@ -15,7 +15,7 @@ from rtclab.metrics.series import Array, Samples, span_ns
 from rtclab.report.answer import BAD, GOOD, MARKS, POOR
 from rtclab.report.courses import frame_height, reported_lost_percent
 from rtclab.report.quality import FREEZES, Judged, worst
-from rtclab.report.run_answer import brief
+from rtclab.report.run_answer import brief, rate_in_words
 from rtclab.report.verdict import Findings
 from rtclab.report.why import WORDS
 from rtclab.trace import NS_PER_S, Run, Trace
@@ -162,7 +162,7 @@ def _summed_up(verb: str, flows: Sequence[str], found: Findings, marks: Mapping[
     ]
     rates = [found.means["receiving_rate", flow] for flow in flows if ("receiving_rate", flow) in found.means]
     if rates:
-        parts.append(f"{brief(sum(rates))} kbit/s {'in all' if verb == 'sees' else 'received of it'}")
+        parts.append(f"{rate_in_words(sum(rates))} {'in all' if verb == 'sees' else 'received of it'}")
     frozen = {flow: found.means[FREEZES, flow] for flow in flows if (FREEZES, flow) in found.means}
     if frozen and max(frozen.values()) >= 0.5:
         flow = max(frozen, key=frozen.__getitem__)
@@ -227,13 +227,14 @@ def _frozen_percent(trace: Trace, flow: str) -> Samples:
     """The part of each second in which video was frozen, in %."""
     begin_ns, end_ns = span_ns(trace, flow)
     seconds = np.arange(begin_ns // NS_PER_S, max(-(-end_ns // NS_PER_S), begin_ns // NS_PER_S))
+    middles_s: Array = seconds + np.float64(0.5)
     frozen = np.zeros(seconds.size)
     spans = frozen_spans(trace, flow)
     for from_ns, to_ns in () if spans is None else spans.tolist():
         overlap = np.minimum((seconds + 1) * NS_PER_S, to_ns) - np.maximum(seconds * NS_PER_S, from_ns)
         frozen += overlap.clip(min=0)
     shares: Array = 100 * frozen / NS_PER_S
-    return Samples(seconds + 0.5, shares)
+    return Samples(middles_s, shares)
 
 
 SMALL: tuple[Callable[[Trace, str], Samples], ...] = (

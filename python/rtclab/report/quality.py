@@ -50,22 +50,22 @@ SCALES: dict[str, Scale] = {
     "sound_delay": Scale(
         150,
         400,
-        "Delay of sound: up to 150 ms most users are content; 400 ms should not be exceeded (ITU-T G.114)",
+        "Delay of sound: up to 150 ms most users are content; 400 ms is the limit (ITU-T G.114)",
     ),
     "audio_concealed": Scale(
         3,
         10,
         "Sound made up: ITU-T G.1010, table I.1, allows 3 % of lost packets. At 10 %, ITU-T G.107.2 with the "
-        "coefficients of Opus (Alahmadi, Pocta and Melvin, ACM TOMM 2021) falls to R = 50, below which nearly "
-        "all users are dissatisfied (ITU-T G.107, annex B)",
+        "coefficients of Opus (Alahmadi, Pocta and Melvin, ACM TOMM 2021) falls to R = 50, below which "
+        "nearly all users are dissatisfied (ITU-T G.107, annex B)",
     ),
 }
 """The metrics whose values are marked, beside the freezes."""
 FREEZES = "freeze_duration"
 FREEZES_SOURCE = (
-    "Freezes: what ITU-T P.1203.3, equation 31, predicts from their number, length and place, from 1 to 5: from "
-    "3.5 on it is good (the nearest grade is good or excellent), below 2.5 bad (the nearest is poor or bad). The "
-    "model was made for streaming"
+    "Freezes: what ITU-T P.1203.3, equation 31, predicts from their number, length and place, from 1 to 5: "
+    "from 3.5 on it is good (nearest to good or excellent), below 2.5 bad (nearest to poor or bad). "
+    "The model was made for streaming"
 )
 FREEZES_GOOD, FREEZES_BAD = 3.5, 2.5
 
@@ -104,7 +104,7 @@ def stalling_indication(frozen: IntegerArray, span: tuple[int, int]) -> float:
 
 
 def freezes_mark(run: Run, flow: str) -> str:
-    """The mark of a flow's freezes, from the mean prediction over repeats; empty without promised pictures."""
+    """The mark of a flow's freezes, from the mean prediction over repeats; empty without promised ones."""
     found = []
     for trace in run.traces:
         if flow in trace.manifest.flows and (frozen := frozen_spans(trace, flow)) is not None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
 import numpy as np
 import polars as pl
@@ -13,7 +12,7 @@ from rtclab.metrics import METRICS
 from rtclab.metrics.media import frozen_spans
 from rtclab.metrics.rate import path_changes
 from rtclab.metrics.series import Array, span_ns
-from rtclab.phrases import names_in_words
+from rtclab.phrases import name_for_commands, names_in_words
 from rtclab.report.answer import BAD, GOOD, MARKS, POOR, Answer, Figure, Step
 from rtclab.report.quality import FREEZES, FREEZES_SOURCE, SCALES, Judged, judged, worst
 from rtclab.report.verdict import Findings, verdict
@@ -213,6 +212,11 @@ def _ms(value: float) -> str:
     return f"{brief(value / 1000)} s" if value >= LONG_MS else f"{brief(value)} ms"
 
 
+def rate_in_words(kbps: float) -> str:
+    """A rate in kbit/s, or in Mbit/s from 1 Mbit/s on."""
+    return f"{brief(kbps / 1000)} Mbit/s" if kbps >= 1000 else f"{brief(kbps)} kbit/s"
+
+
 def _span(values: Sequence[float]) -> str:
     low, high = f"{min(values):.0f}", f"{max(values):.0f}"
     return low if low == high else f"{low} to {high}"
@@ -324,13 +328,6 @@ def steps_of(run: Run, mark: str) -> list[Step]:
     if run.backend == "sim" and str(run.scenario.get("name")) in shipped():
         return [Step("do browsers agree?", f"rtclab run {run.scenario['name']} --backend live")]
     return [Step("all metrics:", f"rtclab measure {name} --all")]
-
-
-def name_for_commands(path: Path) -> str:
-    """What results are called in commands: their name below ``runs``, or else their path."""
-    below = Path("runs").resolve()
-    resolved = path.resolve()
-    return resolved.relative_to(below).as_posix() if resolved.is_relative_to(below) else str(path)
 
 
 def _figures(run: Run, measured: pl.DataFrame, found: Findings, marked: Sequence[Judged]) -> list[Figure]:

@@ -16,19 +16,19 @@ from rtclab.experiment.flows import Flows, carrying, chosen_flows
 from rtclab.experiment.summary import summary_of_run
 from rtclab.metrics import METRICS, Metric, essentials
 from rtclab.metrics.wire import StreamRates, stream_rates
-from rtclab.phrases import names_in_words, repeats_in_words, tests_in_words
+from rtclab.phrases import name_for_commands, names_in_words, repeats_in_words, tests_in_words
 from rtclab.report import imported, words
 from rtclab.report.answer import GOOD, MARKS
 from rtclab.report.chart import legend
 from rtclab.report.differences import scenario_differences
 from rtclab.report.page import write_page
 from rtclab.report.people import people_of
-from rtclab.report.quality import Judged, judged, worst
-from rtclab.report.run_answer import answer_of, name_for_commands
+from rtclab.report.quality import FREEZES, Judged, judged, worst
+from rtclab.report.run_answer import answer_of
 from rtclab.report.run_plots import comparison_plots, page_flows, run_plots
 from rtclab.report.shown_flows import main_flows
 from rtclab.report.timeline import timeline
-from rtclab.report.verdict import findings, verdict
+from rtclab.report.verdict import Findings, findings, verdict
 from rtclab.report.why import ABOUT, FlowAccount, Why, why
 from rtclab.report.words import flow_in_words
 from rtclab.trace import Run, window_in_words
@@ -81,7 +81,7 @@ def write_report(
     main = main_flows(run) if wanted is None else flows
     shown = flows[:MOST_FLOWS]
     reasons = why(run, None if wanted is None else flows, MOST_REASONS) if run.traces else Why([])
-    found = findings(run, _means(measured, "mean") | totals_per_minute(run))
+    found = findings_of(run, measured)
     marked = judged(run, found.means, found.media)
     columns = _columns(run, wanted, reasons.accounts, marked)
     rows = timeline(run, [column.flow for column in columns], reasons.accounts) if columns else []
@@ -184,7 +184,12 @@ FIRST = "First"
 
 def run_verdict(run: Run, measured: pl.DataFrame) -> str:
     """The sentence that sums up a run; ``measured`` is its summary."""
-    return verdict(findings(run, _means(measured, "mean") | totals_per_minute(run)))
+    return verdict(findings_of(run, measured))
+
+
+def findings_of(run: Run, measured: pl.DataFrame) -> Findings:
+    """The facts about a run from its summary."""
+    return findings(run, _means(measured, "mean") | totals_per_minute(run, [FREEZES]))
 
 
 def write_comparison(
