@@ -10,8 +10,11 @@ from pathlib import Path
 
 import polars as pl
 import pytest
+import typer
 
 import rtclab
+from rtclab.arenas.controls import default_controls
+from rtclab.cli.app import app
 from rtclab.metrics import METRICS
 from rtclab.scenario import Bitrate, Scenario
 from tools.bench import WORKERS
@@ -61,16 +64,31 @@ def test_the_first_screen_of_the_architecture_names_every_part_of_the_package() 
 
 
 LINK = re.compile(r"\]\(([^)#]+)#?([^)]*)\)")
+FRONT = ("README.md", "CHANGELOG.md", "CONTRIBUTING.md")
 
 
-def test_files_and_sections_that_the_readme_points_at_exist() -> None:
-    for target, section in LINK.findall(README):
+@pytest.mark.parametrize("page", FRONT)
+def test_files_and_sections_that_a_page_points_at_exist(page: str) -> None:
+    for target, section in LINK.findall((ROOT / page).read_text(encoding="utf-8")):
         if target.startswith("https://"):
             continue
         assert (ROOT / target).exists(), target
         if section:
             headings = re.findall(r"^#+ (.*)$", (ROOT / target).read_text(encoding="utf-8"), re.MULTILINE)
             assert section in {heading.lower().replace(" ", "-") for heading in headings}, section
+
+
+@pytest.mark.parametrize("page", FRONT)
+def test_commands_that_a_page_names_exist(page: str) -> None:
+    named = re.findall(r"[`$] ?rtclab (\w[\w-]*)", (ROOT / page).read_text(encoding="utf-8"))
+    group = typer.main.get_command(app)
+    assert named
+    assert set(named) <= {*group.list_commands(typer.Context(group))}
+
+
+def test_the_changelog_names_every_congestion_control_of_2026() -> None:
+    text = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
+    assert {*default_controls()} <= set(re.findall(r"[\w-]+", text))
 
 
 COMPARED = {
