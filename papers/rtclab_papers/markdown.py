@@ -54,6 +54,11 @@ def bullets(lines: Iterable[str]) -> list[str]:
     return [block] if block else []
 
 
+def folded(summary: str, *blocks: str) -> str:
+    """Blocks below a line that shows and hides them, as one block. They must not have headings."""
+    return "\n\n".join([f"<details>\n<summary>{summary}</summary>", *blocks, "</details>"])
+
+
 def names(quoted: Sequence[str]) -> str:
     """Names in a sentence: ```a`, `b` and `c```; ``nobody`` without any."""
     *first, last = [f"`{name}`" for name in quoted] or ["nobody"]
