@@ -207,7 +207,7 @@ def condition_table(outcomes: Sequence[ConditionOutcome], metrics: Sequence[str]
         [one.condition.name, _calls(one), *(percent(score(name, [one]).error) for name in metrics)]
         for one in outcomes
     ]
-    return table(["condition", "live calls", *(METRICS[name].label for name in metrics)], rows, "lr")
+    return table(["condition", "live calls", *(METRICS[name].label for name in metrics)], rows, "llr")
 
 
 def _calls(one: ConditionOutcome) -> str:
