@@ -9,7 +9,7 @@ from statistics import fmean, median
 from types import MappingProxyType
 
 from rtclab.metrics import METRICS
-from rtclab_papers.markdown import bullets, folded, table
+from rtclab_papers.markdown import bullets, folded, in_sentence, table
 from rtclab_papers.validate.outcomes import (
     COMPARED,
     FIRST,
@@ -169,24 +169,23 @@ def result_words(scores: Sequence[MetricScore], where: str) -> Iterator[str]:
     if told:
         yield f"In {where},\n{' and '.join(told)} in the median."
     close = sum(one.error <= CLOSE for one in known)
-    ends = [f"{errors[one.metric]} ({_plain(one)})" for one in (known[0], known[-1])]
+    ends = [
+        f"{errors[one.metric]} ({in_sentence(METRICS[one.metric].label)})" for one in (known[0], known[-1])
+    ]
     yield (
         f"Of {len(known)} metrics, {close} have a median error of at most {100 * CLOSE:g} %:\n"
         f"the smallest is {ends[0]}, the largest {ends[1]}."
     )
     covered = sorted(scores, key=lambda one: one.coverage)
     full = sum(one.reaches_coverage is True for one in covered)
-    ends = [f"{percent(one.coverage)} ({_plain(one)})" for one in (covered[-1], covered[0])]
+    ends = [
+        f"{percent(one.coverage)} ({in_sentence(METRICS[one.metric].label)})"
+        for one in (covered[-1], covered[0])
+    ]
     yield (
         f"Of {len(covered)} metrics, {full} have at least {100 * COVERAGE_GOAL:g} % of live values among\n"
         f"the simulated ones: the largest share is {ends[0]}, the smallest {ends[1]}."
     )
-
-
-def _plain(one: MetricScore) -> str:
-    """The label of a metric in a sentence: ``freeze count W3C``, ``RTT``."""
-    label = METRICS[one.metric].label
-    return label if label[1:2].isupper() else label[0].lower() + label[1:]
 
 
 def luck_words(scores: Sequence[MetricScore], chances: Mapping[str, ErrorByChance]) -> str:
