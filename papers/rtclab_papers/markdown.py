@@ -73,7 +73,12 @@ def folded(summary: str, *blocks: str) -> str:
 
 def names(quoted: Sequence[str]) -> str:
     """Names in a sentence: ```a`, `b` and `c```; ``nobody`` without any."""
-    *first, last = [f"`{name}`" for name in quoted] or ["nobody"]
+    return listed([f"`{name}`" for name in quoted] or ["nobody"])
+
+
+def listed(words: Sequence[str]) -> str:
+    """At least one thing in a sentence: ``a, b and c``."""
+    *first, last = words
     return f"{', '.join(first)} and {last}" if first else last
 
 

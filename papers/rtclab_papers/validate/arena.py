@@ -28,13 +28,11 @@ from rtclab.arenas import (
 )
 from rtclab.arenas import controls as of_arenas
 from rtclab.arenas import suite as suites_of
-from rtclab.arenas.ranking import Winner
 from rtclab.errors import BadInput
 from rtclab.metrics import means_of_known, prediction_interval
-from rtclab.phrases import names_in_words
 from rtclab.report import Drawing, number
 from rtclab_papers.csv_files import beside, read_table, write_table
-from rtclab_papers.markdown import bullets, folded, in_sentence, names, table, write_page
+from rtclab_papers.markdown import bullets, folded, in_sentence, listed, names, table, write_page
 
 SUITES = ("rfc8867", "access")
 CONTROLS = (*of_arenas.default_controls(), *of_arenas.HISTORICAL)
@@ -211,7 +209,7 @@ def _picked(found: Mapping[str, Values]) -> Iterator[str]:
     which = f": {'; '.join(won)}" if won else ""
     yield f"A control wins by more than chance in {len(won)} of {len(known)} use cases{which}."
     undecided = [
-        (_cases_needed(winner, len(pick.cases)), suite, pick)
+        (_cases_needed(winner.margin, winner.low, len(pick.cases)), suite, pick)
         for suite, pick, winner in known
         if not pick.certain and winner.margin > 0 and len(pick.cases) >= findings.FEWEST_CASES
     ]
@@ -224,12 +222,12 @@ def _picked(found: Mapping[str, Values]) -> Iterator[str]:
         )
 
 
-def _cases_needed(won: Winner, cases: int) -> int:
-    """With how many cases the same lead would be more than chance.
+def _cases_needed(lead: float, low: float, cases: int) -> int:
+    """With how many cases the same lead would be more than chance; ``low`` is the lower end of its interval.
 
     The interval of a mean narrows with the square root of the number of cases.
     """
-    return ceil(cases * ((won.margin - won.low) / won.margin) ** 2)
+    return ceil(cases * ((lead - low) / lead) ** 2)
 
 
 def _best(values: Values) -> Iterator[str]:
@@ -243,10 +241,11 @@ def _best(values: Values) -> Iterator[str]:
         if all(frozenset((best, other)) in one.apart for other in others):
             alone.append(in_sentence(value.label))
     told = [f"`{control}` ({', '.join(of)})" for control, of in of_control.items()]
-    but = f", but not at {names_in_words(alone, len(alone))}" if alone else ""
+    but = f", but not at {listed(alone)}" if alone else ""
     yield (
         f"By mean rank over the {len(values.cases)} cases of `{LEAD}`, the best apart from\n"
-        f"`{findings.YARDSTICK}` are {names_in_words(told, len(told))}; others are within chance of them{but}."
+        f"`{findings.YARDSTICK}` are {listed(told)};\n"
+        f"others are within chance of them{but}."
     )
 
 
@@ -282,7 +281,7 @@ def _front_in_words(values: Values) -> str:
         if value.name in ("rate_attained", "queuing_delay_p95")
     ]
     first, last = ends
-    return f"Apart from {findings.YARDSTICK}, {first} attains the highest rate and {last} has the shortest queues"
+    return f"Apart from {findings.YARDSTICK}, {first} has the highest rate and {last} the shortest queues"
 
 
 def _suite(stem: str, suite: ArenaSuite, values: Values) -> Iterator[str]:
