@@ -34,16 +34,21 @@ def section(numbers: CampaignNumbers) -> Iterator[str]:
     if not pairs:
         yield "No condition has been run both simulated and live yet."
         return
-    yield ABOUT
-    rows = []
+    rows, told = [], []
     for measure in COMPARED:
         if errors := _errors(pairs, measure):
             far = sum(abs(error) > FAR for error in errors)
-            size = median(abs(error) for error in errors)
-            middle = (_percent(size), _percent(median(errors)))
-            rows.append([NAMES[measure], str(len(errors)), *middle, str(far)])
+            size = _percent(median(abs(error) for error in errors))
+            rows.append([NAMES[measure], str(len(errors)), size, _percent(median(errors)), str(far)])
+            told.append(
+                f"The simulated {NAMES[measure]} is {size} off the live one in the median over\n"
+                f"{len(errors)} conditions, and more than {100 * FAR:g} % in {far} of them."
+            )
+    if told:
+        yield "\n".join(told)
+    yield ABOUT
     heads = ["quantity", "conditions", "median absolute error", "median error", "above 30 %"]
-    yield table(heads, rows)
+    yield folded("Errors of each quantity", table(heads, rows, "lr"))
     yield _far(pairs, numbers)
     yield from _shares(numbers)
 
