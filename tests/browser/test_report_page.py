@@ -182,6 +182,7 @@ def test_dragging_zooms_all_charts_over_time_and_reset_undoes_it(opened: Any) ->
         assert all(one == zoomed for one in ranges(opened, name)), name
     draw(opened, "delay-distribution")
     assert ranges(opened, "delay-distribution")[0] != zoomed
+    opened.execute_script("arguments[0].scrollIntoView({ block: 'center' })", button(element, "Reset"))
     button(element, "Reset").click()
     assert all(one == [begin, end] for name in TIME_CHARTS for one in ranges(opened, name))
 
