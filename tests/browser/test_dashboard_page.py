@@ -98,7 +98,7 @@ def test_the_figures_of_each_repeat_are_in_its_trace(page: Any, run: Path) -> No
             one_way_ms = delay.one_way_delay_ms(trace, flow).values[-1]
             assert float(figure(page, flow, "delay_ms")) == pytest.approx(one_way_ms, abs=0.6)
         assert len(page.find_elements("css selector", ".card")) == 2
-        assert len(page.find_elements("css selector", ".card .chart path[stroke-width='1.6']")) == 2 * 7
+        assert len(page.find_elements("css selector", ".card .chart path[stroke-width='1.6']")) == 2 * 10
 
 
 @pytest.mark.parametrize("width", [WIDE, NARROW])
@@ -106,7 +106,7 @@ def test_nothing_is_wider_than_the_page(page: Any, run: Path, width: int) -> Non
     show(page, (run / PAGE_FILE).as_uri(), width)
     assert page.execute_script("return document.documentElement.scrollWidth") <= width
     charts = page.find_elements("css selector", ".chart")
-    assert len(charts) == 2 * 6
+    assert len(charts) == 2 * 9
     assert all(150 < chart.size["width"] < width for chart in charts)
 
 

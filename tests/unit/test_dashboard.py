@@ -34,6 +34,7 @@ from rtclab.errors import BadInput
 from rtclab.experiment import Experiment
 from rtclab.metrics import delay, media, wire
 from rtclab.metrics.series import Samples
+from rtclab.report import courses
 from rtclab.report.run_plots import run_plot
 from rtclab.scenario import Scenario
 from rtclab.trace import Trace, only_writer, watch_file
@@ -68,6 +69,8 @@ def series_of(trace: Trace, flow: str) -> dict[str, Samples]:
         "rtt_ms": delay.rtt_ms(trace, flow),
         "delay_ms": delay.one_way_delay_ms(trace, flow),
         "frame_rate": media.decoded_fps(trace, flow),
+        "frame_height": courses.frame_height(trace, flow),
+        "buffer_ms": media.jitter_buffer_ms(trace, flow),
     }
 
 

@@ -29,7 +29,9 @@ USED = {
     "outbound_rtp": ("at_ns", "flow", "participant", "targetBitrate", "bytesSent", "headerBytesSent"),
     "inbound_rtp": (
         *("at_ns", "flow", "participant", "kind", "bytesReceived", "headerBytesReceived"),
-        *("packetsReceived", "packetsLost", "framesDecoded", "freezeCount"),
+        *("packetsReceived", "packetsLost", "framesDecoded", "freezeCount", "totalFreezesDuration"),
+        *("frameHeight", "jitterBufferDelay", "jitterBufferEmittedCount"),
+        *("concealedSamples", "totalSamplesReceived"),
     ),
     "remote_inbound_rtp": ("at_ns", "flow", "roundTripTime"),
     "flow_seconds": ("at_ns", "flow", "one_way_delay_mean_ms"),
@@ -49,7 +51,10 @@ class Sampler:
     - ``target_kbps``: the encoders' target.
     - ``rtt_ms``: the round-trip time from RTCP, the mean over the flow's streams.
     - ``loss_percent``: packets lost between two reports of the receiver, of those expected.
-    - ``frame_rate``: frames decoded per second; ``freezes``: freezes so far.
+    - ``frame_rate``: frames decoded per second; ``frame_height``: their lines, of the largest stream.
+    - ``freezes``, ``frozen_s``: freezes so far, and their duration in s; one counts when it has ended.
+    - ``buffer_ms``: how long frames waited in the jitter buffer, mean between two reports.
+    - ``concealed_percent``: sound that the receiver made up between two reports, of what it played.
     - ``delay_ms``: the mean one-way delay in each second, of simulated calls.
 
     The curve of a participant is ``cpu_percent``; 100 is one core.
@@ -120,19 +125,28 @@ class Sampler:
             ends[flow][end] = report["participant"]
 
     def _add_received(self, curves: Points, flow: str, at_ns: int, streams: Sequence[Row]) -> None:
-        videos = [one for one in streams if one["kind"] == "video"]
+        videos, audios = ([one for one in streams if one["kind"] == kind] for kind in ("video", "audio"))
         counts = {
             "bytes": _sum(streams, "bytesReceived", "headerBytesReceived"),
             "received": _sum(streams, "packetsReceived"),
             "lost": _sum(streams, "packetsLost"),
-            "frames": _sum(videos, "framesDecoded") if videos else None,
+            "frames": _sum(videos, "framesDecoded"),
+            "waited_s": _sum(videos, "jitterBufferDelay"),
+            "emitted": _sum(videos, "jitterBufferEmittedCount"),
+            "concealed": _sum(audios, "concealedSamples"),
+            "played": _sum(audios, "totalSamplesReceived"),
         }
-        self._add(curves, "freezes", at_ns, _sum(videos, "freezeCount") if videos else None)
+        self._add(curves, "freezes", at_ns, _sum(videos, "freezeCount"))
+        self._add(curves, "frozen_s", at_ns, _sum(videos, "totalFreezesDuration"))
+        lines = [one["frameHeight"] for one in videos if _is_number(one["frameHeight"])]
+        self._add(curves, "frame_height", at_ns, max(lines, default=None))
         step = self._step("received", flow, at_ns, counts)
         if step is None:
             return
         self._add(curves, "received_kbps", *step.rate("bytes", KBIT_PER_BYTE))
         self._add(curves, "frame_rate", *step.rate("frames"))
+        self._add(curves, "buffer_ms", at_ns, step.share("waited_s", "emitted", 1e3))
+        self._add(curves, "concealed_percent", step.middle_ns, step.share("concealed", "played", 100))
         lost, received = step.increase("lost"), step.increase("received")
         if lost is not None and received is not None and lost + received > 0:
             # It falls when a packet that was counted as lost arrives late.
@@ -183,6 +197,11 @@ class _Step:
         before, now = self.before.get(name), self.counts[name]
         return None if before is None or now is None else now - before
 
+    def share(self, part: str, whole: str, scale: float) -> float | None:
+        """The growth of a count for the growth of another, times ``scale``; None if that did not grow."""
+        of, by = self.increase(part), self.increase(whole)
+        return None if of is None or not by or by < 0 else max(of, 0.0) * scale / by
+
     def rate(self, name: str, scale: float = 1.0) -> tuple[float, float | None]:
         """The middle, and the growth of a count per second times ``scale``.
 
@@ -195,9 +214,9 @@ class _Step:
 
 
 def _sum(streams: Sequence[Row], *columns: str) -> float | None:
-    """The sum of columns over streams; None if a value is missing."""
+    """The sum of columns over streams; None if there are no streams, or a value is missing."""
     values = [one[column] for one in streams for column in columns]
-    return sum(values) if all(map(_is_number, values)) else None
+    return sum(values) if values and all(map(_is_number, values)) else None
 
 
 def _is_number(value: object) -> bool:

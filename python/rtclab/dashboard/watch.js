@@ -8,7 +8,11 @@
     { field: "rtt_ms", title: "Round-trip time", unit: "ms", side: "sender" },
     { field: "delay_ms", title: "One-way delay", unit: "ms", side: "receiver" },
     { field: "loss_percent", title: "Lost packets", unit: "%", side: "receiver" },
+    { field: "frame_height", title: "Resolution", unit: "lines", side: "receiver" },
     { field: "frame_rate", title: "Frame rate", unit: "frames/s", side: "receiver" },
+    { field: "frozen_s", title: "Frozen so far", unit: "s", side: "receiver" },
+    { field: "buffer_ms", title: "Jitter buffer", unit: "ms", side: "receiver" },
+    { field: "concealed_percent", title: "Sound made up", unit: "%", side: "receiver" },
     { field: "cpu_percent", title: "Processor", unit: "% of a core", side: "person" },
   ];
   const COLUMNS = [
@@ -19,6 +23,8 @@
     { field: "delay_ms", title: "One way", unit: "ms" },
     { field: "loss_percent", title: "Lost", unit: "%" },
     { field: "frame_rate", title: "Frames", unit: "per s" },
+    { field: "frame_height", title: "Lines", unit: "" },
+    { field: "concealed_percent", title: "Made up", unit: "% of sound" },
     { field: "freezes", title: "Freezes", unit: "so far" },
   ];
   const INK = "#222222", GRID = "#e3e3e3", DOTS = [1, 1.2], DASHES = [[], [6, 1.5], [3, 1, 1, 1]], LINE_WIDTH = 1.6;
@@ -182,6 +188,7 @@
     const at = outcome || repeat.at_s === null ? "" : `, ${Math.round(repeat.at_s)} s of ${repeat.duration_s} s`;
     byId("heading").textContent = `${nameOf(repeat)[0].toUpperCase()}${nameOf(repeat).slice(1)}${attempt}: ${stateOf(repeat)}${at}`;
     const reason = outcome ? outcome.reason || outcome.disturbed || outcome.note : "";
+    byId("answer").textContent = answerOf(repeat);
     byId("reason").textContent = reason;
     byId("reason").hidden = !reason;
     const curves = CURVES.filter(({ field, side }) =>
@@ -198,6 +205,28 @@
     });
     drawFlows(repeat);
     drawEvents(repeat);
+  }
+
+  // How the repeat went so far: whose pictures froze longest, and else what was received.
+  function answerOf(repeat) {
+    const flows = [...repeat.curves].filter(([, curves]) => curves.has("received_kbps"));
+    if (!flows.length) return "Nothing has been received yet.";
+    const mean = (points) => points.reduce((sum, [, value]) => sum + value, 0) / points.length;
+    const part = (field) => flows.filter(([, curves]) => curves.get(field)?.length)
+      .map(([flow, curves]) => [mean(curves.get(field)), flow]).sort(([a], [b]) => b - a);
+    const told = [];
+    const frozen = flows.filter(([, curves]) => curves.has("frozen_s"))
+      .map(([flow, curves]) => [curves.get("frozen_s").at(-1)[1], flow]).sort(([a], [b]) => b - a)[0];
+    const [made] = part("concealed_percent"), [lost] = part("loss_percent");
+    if (frozen) {
+      told.push(frozen[0] < 0.1 ? "no video froze" : `video of ${arrow(frozen[1])} was frozen for ${number(frozen[0])} s`);
+    }
+    if (made && made[0] >= 1) told.push(`${number(made[0])} % of the sound of ${arrow(made[1])} was made up`);
+    if (lost && lost[0] >= 0.1) told.push(`${number(lost[0])} % of the packets of ${arrow(lost[1])} were lost`);
+    const rates = part("received_kbps"), least = rates.at(-1);
+    told.push(rates.length > 1 ? `${number(least[0], true)} (${arrow(least[1])}) to ${number(rates[0][0], true)} kbit/s are received`
+      : `${number(least[0], true)} kbit/s are received`);
+    return `${repeat.outcome ? "In this repeat" : "So far"} ${told.join("; ")}.`;
   }
 
   function cardsOf(repeat, curves) {
