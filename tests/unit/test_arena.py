@@ -353,7 +353,7 @@ def test_the_page_has_the_parts_that_there_are_data_for_and_nothing_of_this_mach
         "How it was made",
     ]
     for name in ("pareto", "delays"):
-        assert f'<figure id="{name}"' in text
+        assert f'id="{name}"' in text
     assert "Simulated beside live" not in text
     assert "No case of this suite says something about it." not in text
     assert str(ran.path) not in text
@@ -369,10 +369,11 @@ def test_the_answer_says_once_what_is_not_decided_and_what_would(ran: Arena) -> 
     assert [step.command for step in found.steps] == ["rtclab arena goog-cc scream --suite access"]
     assert [one.label for one in found.figures] == ["Rate attained, goog-cc", "Rate attained, scream"]
     told = undecided(ran)
-    assert told[-1] == "No case tells what to pick if you share a screen."
-    assert [
+    assert told[-1] == "No case tells what to pick if you share a screen or downloads run beside the call."
+    assert len(told) == len(USE_CASES) - 1
+    assert all(
         one.endswith(f"over 1 case, and {FEWEST_CASES} are the fewest that can decide.") for one in told[:-1]
-    ] == [True] * (len(USE_CASES) - 1)
+    )
     assert ran.page.read_text().count("<strong>Not decided:</strong>") == 1
 
 
@@ -441,8 +442,8 @@ def test_rank_sentences_do_not_contradict_the_order() -> None:
 
     value, names = CRITERIA["queuing_delay_p95"], ["scream", "goog-cc", "nada"]
     assert rank_sentence(value, found((0, 2, 1), (0, 2)), names) == (
-        "scream has the best mean rank, 1.20 over 12 cases: better than nada by more than chance. Against goog-cc "
-        "the cases disagree too much to tell, whatever the mean rank."
+        "scream has the best mean rank, 1.20 over 12 cases: better than nada by more than chance. "
+        "Against goog-cc the cases disagree too much to tell, whatever the mean rank."
     )
     assert rank_sentence(value, found((0, 2, 1), (0, 1)), names).endswith(
         "goog-cc by more than chance; nada is within chance."
