@@ -153,7 +153,8 @@ def _open(pick: findings.Recommendation, controls: Sequence[str]) -> str:
     lead = f"{controls[won.control]} leads {controls[won.second]} by {number(won.margin)} {unit} over {have}"
     needed = pick.cases_needed
     if needed is None:
-        return f"If {pick.use.when}: {lead}.{pick.left_out}"
+        both = f"{controls[won.control]} and {controls[won.second]}"
+        return f"If {pick.use.when}: {both} are equal over {have}.{pick.left_out}"
     if needed == findings.FEWEST_CASES:
         return f"If {pick.use.when}: {lead}, and {needed} are the fewest that can decide.{pick.left_out}"
     many = f"about {needed}" if needed <= findings.MOST_CASES else f"more than {findings.MOST_CASES}"
