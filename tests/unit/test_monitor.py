@@ -454,6 +454,9 @@ def test_two_captures_are_compared_stream_by_stream(
     page = (tmp_path / "delays.html").read_text(encoding="utf-8")
     assert "Distribution of the one-way delay" in page
     assert "near the receiver" in page
+    assert "<h1>1 stream at two points</h1>" in page
+    assert "9 of 100 packets were lost between the points (9 %)." in page
+    assert "One direction alone does not show how far the clocks differ" in page
 
 
 def test_the_command_shows_negative_delays_as_they_are(

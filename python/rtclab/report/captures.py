@@ -18,7 +18,7 @@ from rtclab.report import plot_kinds
 from rtclab.report.answer import Answer, Figure, Step
 from rtclab.report.bands import band, points_per_line, thinned
 from rtclab.report.drawing import Style
-from rtclab.report.page import write_page, write_plot_page
+from rtclab.report.page import write_page
 from rtclab.report.plot import Plot
 from rtclab.report.plot_kinds import Curve, Distribution, Panel
 from rtclab.report.words import number
@@ -60,10 +60,42 @@ def write_comparison_plots(out: Path, source: str, compared: Tables) -> None:
     """
     streams = compared["streams"]
     plots = [*delays(compared), rates_at_both(compared)] if not streams.is_empty() else []
-    if out.suffix == ".html":
-        write_plot_page(out, f"{count(streams.height, 'stream')} at two points: {source}", plots)
-    else:
+    if out.suffix != ".html":
         _save(out, plots)
+        return
+    write_page(
+        out,
+        "plots.html",
+        plots,
+        title=f"{count(streams.height, 'stream')} at two points",
+        found=comparison_answer(compared, source),
+        rows=[],
+    )
+
+
+def comparison_answer(compared: Tables, source: str) -> Answer:
+    """How many packets of two captures are lost between the points, and how late the others are."""
+    streams = compared["streams"].sort("matched", descending=True)
+    if streams.is_empty():
+        return Answer(f"No RTP stream was seen at both points of {source}.")
+    lost, matched = int(streams["lost"].sum()), int(streams["matched"].sum())
+    share = f" ({number(100 * lost / (lost + matched))} %)" if lost else ""
+    how = f"{lost} of {lost + matched} packets were lost between the points{share}."
+    (clock,) = compared["clock"].to_dicts()
+    known = clock["offset_ms"] is not None
+    if clock["method"] == "one direction":
+        how += " One direction alone does not show how far the clocks differ, so delays may be wrong by that."
+    prefix = "corrected_one_way_delay" if known else "one_way_delay"
+    figures = []
+    for row in streams.head(MOST_FIGURES).iter_rows(named=True):
+        p50, p95 = row[f"{prefix}_p50_ms"], row[f"{prefix}_p95_ms"]
+        told = f"half are within {number(p50)} ms; {row['lost']} of {row['lost'] + row['matched']} lost"
+        figures.append(
+            Figure(
+                f"Delay (95th percentile), {_name(row)}, {row['direction']}", number(p95), "ms", about=told
+            )
+        )
+    return Answer(how, figures=figures)
 
 
 HEADINGS = ("Stream", "From", "To", "Where", "Codec", "Packets", "Lost", "Lost %", "Jitter ms", "kbit/s", "s")
