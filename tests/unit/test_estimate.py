@@ -438,7 +438,7 @@ def test_the_page_says_whether_the_simulations_are_like_the_call_and_leaves_out_
     assert re.search(r"Its simulations are like the call in (all \d+|\d+ of \d+) metrics", page)
     # A capture of encrypted media has no frames.
     assert re.search(r"the source of the call does not tell it: [^<]*Frame rate", page)
-    shown = re.findall(r"<h2[^>]*>(.*?)</h2>", page)
+    shown = re.findall(r"<h[23][^>]*>(.*?)</h[23]>", page)
     assert ["Frame rate" in shown, "Receiving rate" in shown] == [False, True]
 
 
