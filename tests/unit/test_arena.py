@@ -413,11 +413,13 @@ def test_if_all_controls_fail_the_page_says_so_and_how_to_see_why(tmp_path: Path
     options = {"out": tmp_path, "jobs": 1, "progress": False}
     found = arena(["nada", "nada,kappa=0.4"], suite=written(tmp_path), **options)
     told = answer(found)
-    assert told.how == "Nothing can be compared: no control finished all repeats of any of the 3 cases."
+    assert told.how == "Nothing can be compared: no control finished all repeats of any case (3 cases)."
     assert told.steps[0].what == "see why nada failed in narrow:"
     page = found.page.read_text()
+    assert "<strong>nada</strong>, narrow, l4s and upload, 6 repeats:" in page
     assert REASON in page
     assert "<figure" not in page
+    assert 'id="cases"' not in page
 
 
 def test_the_plot_of_one_kind_of_queue_has_one_panel_and_an_axis_around_its_points(ran: Arena) -> None:

@@ -20,6 +20,7 @@ from rtclab.metrics.statistics import BOOTSTRAP_DRAWS, means_of_known
 from rtclab.phrases import count, names_in_words
 from rtclab.report import number, render
 from rtclab.report.answer import Answer, Figure, Step
+from rtclab.report.words import grouped
 from rtclab.report.words import machine as machine_in_words
 from rtclab.trace import window_in_words, write_text
 
@@ -69,7 +70,12 @@ def write_page(arena: Arena) -> Path:
         heat=findings.heat_tables(values),
         shade=_shade,
         cell=lambda case, control: _cell(arena, case, control),
-        queues=findings.by_queue(values, alike or values.cases),
+        queues=[
+            row
+            for row in findings.by_queue(values, alike or values.cases)
+            if any(cell is not None for cell in row[3])
+        ],
+        counted=(count(len(controls), "congestion control"), count(len(values.cases), "case")),
         alike=[case.name for case in alike],
         queue_values=[(CRITERIA | SHOWN)[name] for name in findings.QUEUE_VALUES],
         fairness=findings.fairness(arena.pairs, controls),
@@ -92,6 +98,8 @@ def write_page(arena: Arena) -> Path:
 
 
 MOST_FIGURES = 5
+MOST_CASES = 4
+"""Of more cases that failed for one reason, the others are counted."""
 
 
 def answer(arena: Arena) -> Answer:
@@ -111,9 +119,8 @@ def answer(arena: Arena) -> Answer:
 def _how(arena: Arena, certain: Sequence[findings.Recommendation]) -> str:
     values, controls = arena.values, list(arena.values.controls)
     cases = count(len(values.cases), "case")
-    whole = [control for control in controls if not values.failed_in(control)]
     if not values.of("rate_attained", complete=False)[1] and values.failures().height:
-        return f"Nothing can be compared: no control finished all repeats of any of the {cases}."
+        return f"Nothing can be compared: no control finished all repeats of any case ({cases})."
     if len(controls) == 1:
         return f"One control took part, {controls[0]}, in {cases}, so there is nothing to compare."
     if certain:
@@ -124,8 +131,9 @@ def _how(arena: Arena, certain: Sequence[findings.Recommendation]) -> str:
             f"No difference between {names_in_words(controls, 2)}" if len(controls) == 2 else "Nobody's lead"
         )
         told = f"{whom} is more than chance in any use, over {cases}."
-    failed = [control for control in controls if control not in whole]
-    return f"{told} {names_in_words(failed, 4)} failed in some of them." if failed else told
+    failed = {control: values.failed_in(control) for control in controls}
+    of = [f"{control} failed in {number} of {cases}" for control, number in failed.items() if number]
+    return f"{told} {names_in_words(of, 3)}." if of else told
 
 
 def undecided(arena: Arena) -> list[str]:
@@ -219,11 +227,17 @@ def _of_window(arena: Arena, rows: pl.DataFrame) -> pl.DataFrame:
 
 
 def _failures(arena: Arena) -> list[tuple[str, str, str]]:
-    """What failed, how often or when, and the reason: of cases with a control, and of pairs."""
-    found = [
-        (f"{control}, {case}", f", {count(repeats, 'repeat')}", reason)
+    """What failed, where and how often, and the reason: controls, in all cases with one reason, and pairs."""
+    alike = grouped(
+        ((control, reason), (case, repeats))
         for control, case, repeats, reason in arena.values.failures().iter_rows()
-    ]
+    )
+    found = []
+    for (control, reason), of in alike.items():
+        repeats = count(sum(repeats for _, repeats in of), "repeat")
+        found.append(
+            (control, f", {names_in_words([case for case, _ in of], MOST_CASES)}, {repeats}", reason)
+        )
     pairs = arena.pairs.filter(arena.pairs["status"] != "finished")
     for row in pairs.iter_rows(named=True):
         found.append((f"{row['first']} beside {row['second']}", f", repeat {row['repeat']}", row["reason"]))

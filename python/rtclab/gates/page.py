@@ -50,13 +50,18 @@ def write_page(path: Path, result: GateResult) -> Path:
 def answer(result: GateResult) -> Answer:
     """The answer of a gate: whether it passed, what fails most and why, and the command that opens it."""
     failing, others = result.by_importance
-    shown = failing or others
+    shown = failing or sorted(others, key=_room)
     return Answer(
         how=_how(result, failing, others),
         why=next((check.cause for line in failing for check in line.failing if check.cause), ""),
         steps=_steps(result, failing),
         figures=[_figure(line) for line in shown[:MOST_FIGURES]],
     )
+
+
+def _room(line: CheckRow) -> float:
+    """How far the worst flow of a check that holds is from failing, relative to its bound or its margin."""
+    return 1 - line.worst.excess if line.worst.compares else -line.worst.excess
 
 
 def _how(result: GateResult, failing: list[CheckRow], others: list[CheckRow]) -> str:
