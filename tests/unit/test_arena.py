@@ -15,29 +15,35 @@ from command_line import Rtclab
 
 import rtclab
 from rtclab._native import CONGESTION_CONTROLS
-from rtclab.arenas import Arena, Case, arena, load_suite, running
+from rtclab.arenas import Arena, Case, arena, load_suite, plots, running
 from rtclab.arenas.controls import HISTORICAL, choices, default_controls, with_control
 from rtclab.arenas.findings import (
     COMPARISON,
     FEWEST_CASES,
     USE_CASES,
     YARDSTICK,
+    Recommendation,
     alike_but_for_the_queue,
     by_queue,
     comparisons,
     fairness,
+    fewest_cases_to_rank,
     heat_tables,
+    rank_sentence,
     rankings,
     recommendations,
     spreads,
 )
+from rtclab.arenas.page import answer, undecided
+from rtclab.arenas.ranking import Ranking, Winner
 from rtclab.arenas.suite import NAMES, PAIR, TCP, pair
-from rtclab.arenas.values import MEASURED, Values
+from rtclab.arenas.values import CRITERIA, MEASURED, Values
 from rtclab.backend import sim_batch
 from rtclab.backend.sim import SimBackend, simulate
 from rtclab.errors import BadInput, UnsupportedScenario
 from rtclab.experiment import Condition, Experiment
-from rtclab.metrics import METRICS
+from rtclab.metrics import METRICS, wilcoxon
+from rtclab.metrics.statistics import t_quantile
 from rtclab.replays.settings import ControlChoice
 from rtclab.report import number
 from rtclab.scenario import Scenario
@@ -272,7 +278,9 @@ def test_a_control_does_not_win_by_failing_in_its_bad_repeats(
     video = recommendations(found.values)[0]
     assert video.winner is not None
     assert found.values.controls[video.winner.control] == names[0]
-    assert f"Not compared: {names[2]} failed in {failed.height} of {FEWEST_CASES} cases." in told.out
+    assert f"Not compared: {names[2]} failed in {failed.height} of {FEWEST_CASES} cases." in " ".join(
+        told.out.split()
+    )
     ranked = {value.name: found_rank for value, found_rank in rankings(found.values)}
     bad = [case for case in found.values.cases if case.name in set(failed["case"])]
     known, _ = found.values.of("rate_attained", bad)
@@ -332,26 +340,127 @@ def test_the_command_prints_the_page_and_says_by_its_status_whether_a_control_fa
     assert [row["status"] for row in rows if row["control"] == "goog-cc"] == ["finished"] * 3
 
 
-def test_the_page_has_all_parts_and_nothing_of_this_machine(ran: Arena) -> None:
+def test_the_page_has_the_parts_that_there_are_data_for_and_nothing_of_this_machine(ran: Arena) -> None:
     text = ran.page.read_text()
-    headings = re.findall(r"<h2>(.*?)</h2>", text)
+    headings = re.findall(r'<h2 id="[^"]*">(.*?)</h2>', text)
     assert headings == [
-        "Which one to pick",
-        "Rate attained and queuing delay",
         "Ranks",
+        "How sure each pick is",
         "Cases and controls",
-        "Distribution of the queuing delay",
         "Queues and controls",
         "Fairness",
         "The median and the worst repeat",
-        "Simulated beside live",
         "How it was made",
     ]
-    assert "Only one backend has run" in text
-    assert "No case of this suite says something about it." in text  # nobody shares a screen
+    for name in ("pareto", "delays"):
+        assert f'id="{name}"' in text
+    assert "Simulated beside live" not in text
+    assert "No case of this suite says something about it." not in text
     assert str(ran.path) not in text
     assert "rtclab run access/dsl" not in text  # its duration is another one
     assert f"rtclab arena goog-cc scream --suite {ran.suite.name} --repeats 2" in text
+
+
+def test_the_answer_says_once_what_is_not_decided_and_what_would(ran: Arena) -> None:
+    found = answer(ran)
+    assert (
+        found.how == "No difference between goog-cc and scream is more than chance in any use, over 3 cases."
+    )
+    assert [step.command for step in found.steps] == ["rtclab arena goog-cc scream --suite access"]
+    assert [one.label for one in found.figures] == ["Rate attained, goog-cc", "Rate attained, scream"]
+    told = undecided(ran)
+    assert told[-1] == "No case tells what to pick if you share a screen or downloads run beside the call."
+    assert len(told) == len(USE_CASES) - 1
+    leads = [pick.winner.margin for pick in recommendations(ran.values) if pick.winner]
+    few = f"over 1 case, and {FEWEST_CASES} are the fewest that can decide."
+    ends = [few if lead > 0 else "are equal over 1 case." for lead in leads]
+    assert [one.endswith(end) for one, end in zip(told[:-1], ends, strict=True)] == [True] * len(ends)
+    assert ran.page.read_text().count("<strong>Not decided:</strong>") == 1
+
+
+def lead(margin: float, low: float, cases: int, use: int = 0) -> Recommendation:
+    case = Case("x", Scenario.load("first-call"))
+    return Recommendation(
+        USE_CASES[use], [case] * cases, Winner(0, 1, 50.0, margin, low, 2.0), np.zeros(2), {}
+    )
+
+
+def test_the_cases_that_would_show_a_lead_are_those_whose_interval_is_above_zero() -> None:
+    # Half of the interval is twice the lead over 10 cases: with t of 9 and then of n - 1 degrees of freedom,
+    # t(n-1) / sqrt(n) falls below t(9) / sqrt(10) / 2, from 0.357 at 33 to 0.349 below 0.358.
+    needed = lead(1.0, -1.0, 10).cases_needed
+    assert needed == next(
+        n for n in range(11, 99) if t_quantile(n - 1) / n**0.5 < t_quantile(9) / 10**0.5 / 2
+    )
+    assert 30 < needed < 40
+    assert lead(1.0, -1.0, FEWEST_CASES - 1).cases_needed == FEWEST_CASES
+    assert lead(1.0, 0.5, 10).cases_needed is None  # decided
+    assert lead(0.0, -1.0, 10).cases_needed is None  # no lead
+    assert lead(0.01, -10.0, 10).cases_needed == float("inf")
+
+
+def test_of_one_control_the_page_says_that_nothing_is_compared(tmp_path: Path) -> None:
+    text = 'pairings = false\nrepeats = 1\nduration = "10 s"\n[cases.a]\nscenario = "access/dsl"\n'
+    found = arena(["goog-cc"], suite=written(tmp_path, text), out=tmp_path, jobs=1, progress=False)
+    assert answer(found).how == "One control took part, goog-cc, in 1 case, so there is nothing to compare."
+    assert undecided(found) == []
+    page = found.page.read_text()
+    assert [name in page for name in ('id="ranks"', 'id="picks"', 'id="fairness"')] == [False] * 3
+
+
+@pytest.mark.usefixtures("nada_fails")
+def test_if_all_controls_fail_the_page_says_so_and_how_to_see_why(tmp_path: Path) -> None:
+    options = {"out": tmp_path, "jobs": 1, "progress": False}
+    found = arena(["nada", "nada,kappa=0.4"], suite=written(tmp_path), **options)
+    told = answer(found)
+    assert told.how == "Nothing can be compared: no control finished all repeats of any case (3 cases)."
+    assert told.steps[0].what == "see why nada failed in narrow:"
+    page = found.page.read_text()
+    assert "<strong>nada</strong>, narrow, l4s and upload, 6 repeats:" in page
+    assert REASON in page
+    assert "<figure" not in page
+    assert 'id="cases"' not in page
+
+
+def test_the_plot_of_one_kind_of_queue_has_one_panel_and_an_axis_around_its_points(ran: Arena) -> None:
+    values = ran.values
+    one = [case for case in values.cases if case.queue == "drop tail"]
+    rows = values.rows.filter(pl.col("case").is_in([case.name for case in one]))
+    plot = plots.pareto(Values(tuple(one), values.controls, rows))
+    assert plot is not None
+    assert [axes.title for axes in plot.axes] == ["drop tail, 2 cases"]
+    delays = values.of("queuing_delay_p95", one)[0]
+    assert plot.x.begin <= np.log10(np.nanmin(delays)) < plot.x.begin + 0.6
+    assert plot.x.end - 0.6 < np.log10(np.nanmax(delays)) <= plot.x.end
+    both = plots.pareto(values)
+    assert both is not None
+    assert both.axes[0].title == "all queues, 3 cases"
+    assert len(both.axes) == 3
+
+
+def test_rank_sentences_do_not_contradict_the_order() -> None:
+    def found(order: tuple[int, ...], apart: tuple[int, int]) -> Ranking:
+        means = np.array([1.2, 2.5, 2.3])
+        return Ranking(order, means, means, means, ((0, 1),), {}, frozenset({frozenset(apart)}), 12)
+
+    value, names = CRITERIA["queuing_delay_p95"], ["scream", "goog-cc", "nada"]
+    assert rank_sentence(value, found((0, 2, 1), (0, 2)), names) == (
+        "scream has the best mean rank, 1.20 over 12 cases: better than nada by more than chance. "
+        "Against goog-cc the cases disagree too much to tell, whatever the mean rank."
+    )
+    assert rank_sentence(value, found((0, 2, 1), (0, 1)), names).endswith(
+        "goog-cc by more than chance; nada is within chance."
+    )
+    drawn = plots.rank_diagram(found((0, 2, 1), (0, 2)), names, "Ranks")
+    assert "within chance</text>" in drawn
+    assert "Mean rank, 1 is best</text>" in drawn
+
+
+def test_the_fewest_cases_that_tell_controls_apart_are_those_of_the_signed_ranks() -> None:
+    for controls, fewest in ((2, 6), (3, 7), (10, 11)):
+        assert fewest_cases_to_rank(controls) == fewest
+        pairs = controls * (controls - 1) / 2
+        assert wilcoxon([1.0] * fewest) <= 0.05 / pairs < wilcoxon([1.0] * (fewest - 1))
 
 
 class PretendedLive(SimBackend):
@@ -390,7 +499,7 @@ def test_simulated_and_live_values_are_side_by_side_and_what_live_cannot_run_is_
         f'<td data-column="Simulated"><span>{told}</span></td><td data-column="Live"><span>{told}</span>'
         in page
     )
-    assert "Only one backend" not in page
+    assert '<h2 id="live">Simulated beside live</h2>' in page
     assert (found.path.name, found.other_values.cases) == ("arena-short-live", found.values.cases)
     assert (found.path / "arena.csv").is_file()
 

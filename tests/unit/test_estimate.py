@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import tomllib
 from dataclasses import replace
 from pathlib import Path
@@ -428,6 +429,33 @@ def command(*arguments: object) -> int | str | None:
     return ended.value.code
 
 
+def test_the_page_says_whether_the_simulations_are_like_the_call_and_leaves_out_what_it_lacks(
+    tmp_path: Path,
+) -> None:
+    run = rtclab.run("first-call", duration="20 s", repeats=1, capture=True, out=tmp_path, progress=False)
+    made = rtclab.scenario_from(run.path / "repeat-0/capture.pcapng", names=["bob", "alice"])
+    page = made.report(tmp_path / "page.html", 3).read_text()
+    assert re.search(r"Its simulations are like the call in (all \d+|\d+ of \d+) metrics", page)
+    # A capture of encrypted media has no frames.
+    assert re.search(r"the source of the call does not tell it: [^<]*Frame rate", page)
+    shown = re.findall(r"<h[23][^>]*>(.*?)</h[23]>", page)
+    assert ["Frame rate" in shown, "Receiving rate" in shown] == [False, True]
+
+
+def test_a_measured_delay_includes_transmission_on_links_beside_the_bottleneck(tmp_path: Path) -> None:
+    """Both links have 1 Mbit/s and 25 ms: beside the bottleneck, a packet of 1000 bytes takes 50 + 8 ms."""
+    run = rtclab.run("first-call", duration="20 s", repeats=1, capture=True, out=tmp_path, progress=False)
+    made = rtclab.scenario_from(run.path / "repeat-0/capture.pcapng", names=["bob", "alice"])
+    delays = [one for one in made.findings if one.name == "delay"]
+    assert len(delays) == 2
+    for one in delays:
+        assert one.value is not None
+        assert 52 < one.value < 58
+        told = re.search(r"transmission on other links: ([\d.]+) ms of a typical packet", one.note)
+        assert told is not None
+        assert 6 < float(told[1]) < 9
+
+
 def test_the_command_writes_a_scenario_that_runs_and_a_page(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -439,6 +467,8 @@ def test_the_command_writes_a_scenario_that_runs_and_a_page(
     assert Scenario.load(made).name == "from-event-log-alice-bob"
     page = made.with_suffix(".html").read_text()
     assert "The call and its simulations" in page
+    assert f"<code>rtclab run {made}</code>" in page
+    assert f"<code>rtclab remedy {made}</code>" in page
 
     assert command("scenario", "from", ALICE, "--toml", made) == 2
     assert "exists already" in capsys.readouterr().err

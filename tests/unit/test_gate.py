@@ -15,14 +15,19 @@ import scipy.stats
 from command_line import Rtclab
 from hypothesis import given, settings
 from hypothesis import strategies as some
+from markupsafe import escape
+from rich.console import Console
 
 import rtclab as package
+from rtclab.cli import tables
+from rtclab.cli.gating import show_result
 from rtclab.errors import BadInput, RtclabError
 from rtclab.experiment import digest_of
 from rtclab.experiment.comparison import Side
 from rtclab.gates import Baseline, GateResult, Suite, judge
 from rtclab.gates.baseline import UNRELATED
 from rtclab.gates.judge import one_sided
+from rtclab.gates.page import answer
 from rtclab.metrics.statistics import paired, summarise, welch
 from rtclab.scenario import Scenario
 from rtclab.trace import Repeat, Run, Status
@@ -635,10 +640,76 @@ def test_markdown_has_a_row_for_each_check_with_the_worst_flow(tmp_path: Path) -
 
 def test_the_page_shows_every_flow_and_no_markup_of_names(tmp_path: Path) -> None:
     page = failing_result(tmp_path).report(tmp_path / "new" / "gate.html").read_text()
-    assert "Failed: 2 of 2 checks" in page
+    assert '<span class="mark bad">Failed</span>: 2 of 2 checks, in 1 of 1 scenario.' in page
     assert "b|&lt;i&gt; → a" in page
     assert "<i>" not in page
     assert not re.findall(r"(?:src|href)=\"https?:", page)
+
+
+def test_a_failure_says_how_far_over_and_whether_it_is_new(tmp_path: Path) -> None:
+    limits = 'limits = ["receiving_rate > 96 kbit/s", "receiving_rate > 101 kbit/s", "rtt < 50 ms"]'
+    now = [value - 10 for value in BEFORE]
+    both = measured(("receiving_rate", FLOW, now), ("rtt", FLOW, BEFORE))
+    result = judged(suite_of(tmp_path, f"{RATE}\n{limits}"), rates(BEFORE), both)
+    told = {check.check: (check.since, check.over_percent) for check in result.checks}
+    # The rate was 100 kbit/s and is 90: below 96 it is new, below 101 it was so before, and 95 would pass.
+    assert told == {
+        "receiving_rate > 96 kbit/s": ("new", pytest.approx(100 * 6 / 96)),
+        "receiving_rate > 101 kbit/s": ("old", pytest.approx(100 * 11 / 101)),
+        "rtt < 50 ms": ("", pytest.approx(100)),
+        "receiving_rate": ("new", pytest.approx(100 * 5 / 95)),
+    }
+    found = answer(result)
+    assert "Worst is rtt &lt; 50 ms in call: 100 % beyond what is allowed." in escape(found.how)
+    assert "New since the baseline: 2 of 3; it does not tell of 1 more." in found.how
+    assert [one.about.count("new since the baseline") for one in found.figures] == [0, 0, 1, 1]
+    assert [step.command for step in found.steps] == ["rtclab run first-call --repeats 3 --duration 4s"]
+
+
+def test_a_gate_that_fails_by_comparisons_alone_says_how_to_keep_them(tmp_path: Path) -> None:
+    result = judged(suite_of(tmp_path, RATE), rates(BEFORE), rates([value - 10 for value in BEFORE]))
+    (run, keep) = answer(result).steps
+    assert run.command.startswith("rtclab run first-call")
+    assert keep.command.endswith("suite.toml --update-baseline --reason WHY")
+
+
+def test_the_page_of_a_gate_that_passes_or_has_nothing_measured(tmp_path: Path) -> None:
+    suite = suite_of(tmp_path, f'{RATE}\nlimits = ["rtt < 500 ms"]')
+    passed = judge(suite, measured(("rtt", FLOW, BEFORE), ("receiving_rate", FLOW, BEFORE)), None)
+    page = passed.report(tmp_path / "passed.html").read_text()
+    assert '<span class="mark good">Passed</span>: 1 check in 1 scenario.' in page
+    assert 'id="failing"' not in page
+    nothing = judge(suite, measured(("packet_loss", FLOW, BEFORE), failed=["failed"]), None)
+    page = nothing.report(tmp_path / "nothing.html").read_text()
+    assert "Worst is rtt &lt; 500 ms in call: not measured." in page
+    assert "1 of 6 repeats failed" in page
+    assert "No check holds." in page
+
+
+def test_the_command_of_a_scenario_changes_what_the_suite_changes(tmp_path: Path) -> None:
+    change = 'set = { "link.up.capacity" = "2 Mbit/s", "audio" = false }\nlimits = ["rtt < 1 s"]'
+    (condition,) = suite_of(tmp_path, change).conditions.values()
+    expected = (
+        "rtclab run first-call --repeats 3 --duration 4s --set 'link.up.capacity=2 Mbit/s' --set audio=false"
+    )
+    assert condition.command == expected
+    long = suite_of(tmp_path, f'set = {{ "title" = "{"x" * 80}" }}\nlimits = ["rtt < 1 s"]')
+    assert long.conditions["call"].command == ""
+
+
+def test_the_table_on_a_narrow_terminal_is_no_wider_and_says_what_it_leaves_out(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def console() -> Console:
+        return Console(width=80, force_terminal=True, color_system=None, markup=False, highlight=False)
+
+    monkeypatch.setattr(tables, "_console", console)
+    show_result(failing_result(tmp_path), quiet=False)
+    out = capsys.readouterr().out
+    table, _, rest = out.partition("\n\n")
+    assert 60 < max(map(len, table.splitlines())) <= 80
+    assert "not worse" in table or "worse" in table
+    assert rest.startswith("the terminal is too narrow for: ")
 
 
 def test_every_form_is_written_by_the_command(rtclab: Rtclab) -> None:
@@ -652,7 +723,9 @@ def test_every_form_is_written_by_the_command(rtclab: Rtclab) -> None:
     assert known["checks"][0]["verdict"] == "broken"
     assert ElementTree.parse("ci/gate.xml").getroot().get("failures") == "1"
     assert known["reasons"][0].replace("<", "&lt;") in Path("gate.md").read_text()
-    assert "What failed" in Path("gate.html").read_text()
+    page = Path("gate.html").read_text()
+    assert '<h2 id="failing">What fails</h2>' in page
+    assert "rtclab run first-call --repeats 3 --duration 4s</code>" in page
 
 
 def test_the_function_of_the_package_has_the_same_result(tmp_path: Path) -> None:

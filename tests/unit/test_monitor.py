@@ -198,7 +198,7 @@ def test_the_command_prints_a_row_per_stream_and_flow(call: Path, capsys: pytest
     assert "only RTP headers are read" in out
 
 
-def test_a_narrow_terminal_shows_whole_addresses_and_all_columns(
+def test_a_narrow_terminal_shows_whole_addresses_and_says_which_columns_it_leaves_out(
     call: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert command(call) == 0
@@ -207,23 +207,28 @@ def test_a_narrow_terminal_shows_whole_addresses_and_all_columns(
     monkeypatch.setenv("COLUMNS", "60")
     assert command(call) == 0
     narrow = re.sub(r"\x1b\[[\d;]*m", "", capsys.readouterr().out)
-    assert "10.0.0.1:5004 → 10.0.0.2:6006" in narrow
+    assert "\n10.0.0.1:5004 → 10.0.0.2:6006\n" in narrow
     streams = next(line for line in wide.splitlines() if "SSRC" in line)
-    assert set(streams.split()) <= set(narrow.split())
-    assert set(wide.splitlines()[2].split()) <= set(narrow.split())
-    tables = narrow.partition("only RTP")[0].splitlines()
-    assert max(map(len, tables)) <= 60
+    told = set(narrow.replace(",", " ").split())
+    assert {*streams.split()} - {"stream"} <= told
+    (row,) = [line for line in narrow.splitlines() if "0x00001234" in line]
+    assert set(row.split()) < set(wide.splitlines()[2].split())
+    assert "\nnot shown, because the terminal is narrow; --json has all: " in narrow
+    tables = [line for line in narrow.partition("only RTP")[0].splitlines() if ": " not in line]
+    assert 40 < max(map(len, tables)) <= 60
 
 
-def test_a_terminal_of_80_columns_shows_the_figures_of_the_streams_first(
+def test_a_terminal_of_80_columns_has_a_line_for_each_stream(
     call: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(Console, "is_terminal", True)
     monkeypatch.setenv("COLUMNS", "80")
     assert command(call) == 0
-    first = re.sub(r"\x1b\[[\d;]*m", "", capsys.readouterr().out).splitlines()[0]
-    assert {"#", "SSRC", "kind", "packets", "kbit/s", "lost", "%"} <= set(first.split())
-    assert "stream" not in first
+    first, _, way, row, *_ = re.sub(r"\x1b\[[\d;]*m", "", capsys.readouterr().out).splitlines()
+    assert {"SSRC", "kind", "packets", "kbit/s", "lost", "%", "jitter", "ms"} <= set(first.split())
+    assert way == "10.0.0.1:5004 → 10.0.0.2:6006"
+    assert row.startswith("0x00001234")
+    assert len(first) <= 80
 
 
 def feedback(kind: int, *words: int) -> bytes:
@@ -449,6 +454,9 @@ def test_two_captures_are_compared_stream_by_stream(
     page = (tmp_path / "delays.html").read_text(encoding="utf-8")
     assert "Distribution of the one-way delay" in page
     assert "near the receiver" in page
+    assert "<h1>1 stream at two points</h1>" in page
+    assert "9 of 100 packets were lost between the points (9 %)." in page
+    assert "One direction alone does not show how far the clocks differ" in page
 
 
 def test_the_command_shows_negative_delays_as_they_are(

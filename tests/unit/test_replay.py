@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import html
 import json
+import re
 import shutil
 from pathlib import Path
 
@@ -191,6 +193,14 @@ def test_the_command_prints_figures_and_writes_a_page(
 ) -> None:
     page = tmp_path / "replay.html"
     assert run("replay", LOG, "--control", "goog-cc", "--control", "fixed", "--plot", page) == 0
+    text = page.read_text()
+    names = re.findall(r'<figure[^>]* id="([^"]+)"', text)
+    assert len(names) == len(set(names)) == 2  # the script finds the data of a plot by its name
+    assert f"<h1>{LOG.name} replayed into goog-cc and fixed</h1>" in text
+    assert re.search(
+        r"The target of goog-cc is within 5 % of the browser's own for [\d.]+ % of the time",
+        html.unescape(text),
+    )
     printed = capsys.readouterr().out
     assert "within 5 % (%)" in printed
     assert "fixed: off by more than 5 % at 0.0" in printed

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from math import ceil, comb, inf, log2, sqrt
 from typing import Any
 
 import numpy as np
@@ -16,13 +17,15 @@ from rtclab.arenas.suite import TCP
 from rtclab.arenas.values import ALL, CRITERIA, RANKED, Criterion, Values
 from rtclab.experiment.comparison import ROWS
 from rtclab.metrics.series import Array
-from rtclab.metrics.statistics import means_of_known
+from rtclab.metrics.statistics import CONFIDENCE, means_of_known, t_quantile
 from rtclab.phrases import count, names_in_words
 from rtclab.report import number
 from rtclab.report.words import grouped
 
 FEWEST_CASES = 5
 """With fewer cases nobody is picked: intervals would be too narrow, as values without any difference show."""
+MOST_CASES = 1000
+"""Larger numbers of cases that would decide are not given: the difference is tiny."""
 EVEN = (1 / 3, 3.0)
 """Ratios of the rates of two flows that RFC 8868, section 3, accepts."""
 
@@ -78,16 +81,38 @@ class Recommendation:
         return CRITERIA[self.use.value]
 
     @property
+    def cases_needed(self) -> float | None:
+        """How many cases of this kind would show a lead of the size seen; None if that is not known.
+
+        The interval of the lead is as wide as Student's t over the square root of the number of cases. With
+        this many, its lower end is above 0. ``FEWEST_CASES`` if there are fewer, because their interval tells
+        nothing, and infinite above ``MOST_CASES``.
+        """
+        found, cases = self.winner, len(self.cases)
+        if found is None or found.second is None or not found.margin > 0 or self.certain:
+            return None
+        if cases < FEWEST_CASES:
+            return FEWEST_CASES
+        below = found.margin - found.low  # from the lead to the lower end of its interval
+        wanted = t_quantile(cases - 1) / sqrt(cases) * found.margin / below
+        numbers = range(cases + 1, MOST_CASES + 1)
+        return next((number for number in numbers if t_quantile(number - 1) / sqrt(number) < wanted), inf)
+
+    @property
     def certain(self) -> bool:
         """Whether there are enough cases and the winner is better by more than chance."""
         return self.winner is not None and len(self.cases) >= FEWEST_CASES and self.winner.certain
 
     def sentence(self, controls: Sequence[str]) -> str:
         """The answer in a sentence or two."""
-        count = len(self.cases)
-        failed = [f"{name} failed in {number} of {count} cases" for name, number in self.failed.items()]
-        left_out = f" Not compared: {', '.join(failed)}." if failed else ""
-        return self._answer(controls) + left_out
+        return self._answer(controls) + self.left_out
+
+    @property
+    def left_out(self) -> str:
+        """Which controls are not compared, as a further sentence; empty if all are."""
+        cases = len(self.cases)
+        failed = [f"{name} failed in {number} of {cases} cases" for name, number in self.failed.items()]
+        return f" Not compared: {', '.join(failed)}." if failed else ""
 
     def _answer(self, controls: Sequence[str]) -> str:
         found, value = self.winner, self.criterion
@@ -107,6 +132,16 @@ class Recommendation:
             return f"{told}."
         reason = "too few cases" if len(self.cases) < FEWEST_CASES else "within chance"
         return f"None: {reason}. {told}."
+
+
+def fewest_cases_to_rank(controls: int) -> int:
+    """The fewest cases in which signed ranks can tell any two of some controls apart.
+
+    If one is better in all of n cases, the p-value is 2 / 2^n, and Holm compares the smallest with 5 % over
+    the number of pairs.
+    """
+    pairs = comb(controls, 2)
+    return ceil(log2(2 * max(pairs, 1) / (1 - CONFIDENCE)))
 
 
 def recommendations(values: Values) -> list[Recommendation]:
@@ -188,16 +223,20 @@ def rank_sentence(value: Criterion, found: Ranking, controls: Sequence[str]) -> 
     worse = [controls[index] for index in found.order[1:] if frozenset((best, index)) in found.apart]
     alike = [controls[index] for index in found.order[1:] if frozenset((best, index)) not in found.apart]
     first = (
-        f"{controls[best]} has the best mean rank, {number(float(found.mean[best]))} over {found.cases} cases"
+        f"{controls[best]} has the best mean rank, {number(float(found.mean[best]))} over "
+        f"{count(found.cases, 'case')}"
     )
     if not worse:
         return f"{first}; nobody is more than chance behind."
-    tail = (
-        f"; {names_in_words(alike, len(alike))} {'is' if len(alike) == 1 else 'are'} within chance"
-        if alike
-        else ""
-    )
-    return f"{first}: better than {names_in_words(worse, len(worse))} by more than chance{tail}."
+    told = f"{first}: better than {names_in_words(worse, len(worse))} by more than chance"
+    if not alike:
+        return f"{told}."
+    others = names_in_words(alike, len(alike))
+    places = [controls[index] for index in found.order]
+    if places.index(alike[-1]) < places.index(worse[0]):
+        return f"{told}; {others} {'is' if len(alike) == 1 else 'are'} within chance."
+    # A mean rank alone does not decide: signed ranks count how often, and by how much, one is better.
+    return f"{told}. Against {others} the cases disagree too much to tell, whatever the mean rank."
 
 
 def _figure(value: float, about: Criterion) -> str:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import shlex
+from collections.abc import Sequence
+from math import isnan
 from pathlib import Path
 from typing import Any
 
@@ -14,12 +16,16 @@ from rtclab.arenas.results import SIM, Arena
 from rtclab.arenas.suite import TCP, label_of
 from rtclab.arenas.values import CRITERIA, SHOWN, Values
 from rtclab.metrics.budget import BUDGET_MS
-from rtclab.metrics.statistics import BOOTSTRAP_DRAWS
-from rtclab.phrases import count
-from rtclab.report import render
+from rtclab.metrics.statistics import BOOTSTRAP_DRAWS, means_of_known
+from rtclab.phrases import count, names_in_words
+from rtclab.report import number, render
+from rtclab.report.answer import Answer, Figure, Step
+from rtclab.report.words import grouped
 from rtclab.report.words import machine as machine_in_words
 from rtclab.trace import window_in_words, write_text
 
+WHOLE_SUITE = "access"
+"""The suite with at least ``FEWEST_CASES`` cases for every use."""
 LIGHT, DARK = (253, 231, 220), (214, 236, 226)
 """Red, green and blue of the worst and of the best cell of the heat table."""
 
@@ -27,7 +33,7 @@ LIGHT, DARK = (253, 231, 220), (214, 236, 226)
 def write_page(arena: Arena) -> Path:
     """Writes ``arena.html``, ``arena.csv`` and ``arena-pairs.csv``; returns the path of the page.
 
-    The page has ten parts. What a suite has no data for is a sentence there.
+    A part without data is left out. What the cases do not decide is one sentence below the answer.
 
     Raises:
         DiskFull: no disk space is left.
@@ -47,7 +53,10 @@ def write_page(arena: Arena) -> Path:
         colours={control: plots.look(controls, control).colour for control in controls},
         window=window_in_words(arena.window) if arena.window else "",
         short_cases=arena.short_cases,
-        picks=[(pick, pick.sentence(controls)) for pick in findings.recommendations(values)],
+        found=answer(arena),
+        undecided=undecided(arena),
+        picks=[(pick, pick.sentence(controls)) for pick in findings.recommendations(values) if pick.winner],
+        to_rank=findings.fewest_cases_to_rank(len(controls)),
         failures=_failures(arena),
         notes=[(name, f", {count(cases, 'case')}", note) for name, cases, note in arena.notes],
         ranks=[
@@ -61,7 +70,12 @@ def write_page(arena: Arena) -> Path:
         heat=findings.heat_tables(values),
         shade=_shade,
         cell=lambda case, control: _cell(arena, case, control),
-        queues=findings.by_queue(values, alike or values.cases),
+        queues=[
+            row
+            for row in findings.by_queue(values, alike or values.cases)
+            if any(cell is not None for cell in row[3])
+        ],
+        counted=(count(len(controls), "congestion control"), count(len(values.cases), "case")),
         alike=[case.name for case in alike],
         queue_values=[(CRITERIA | SHOWN)[name] for name in findings.QUEUE_VALUES],
         fairness=findings.fairness(arena.pairs, controls),
@@ -77,9 +91,131 @@ def write_page(arena: Arena) -> Path:
         budget=BUDGET_MS,
         draws=BOOTSTRAP_DRAWS,
         yardstick=findings.YARDSTICK,
+        fewest=findings.FEWEST_CASES,
     )
     write_text(arena.page, text)
     return arena.page
+
+
+MOST_FIGURES = 5
+MOST_CASES = 4
+"""Of more cases that failed for one reason, the others are counted."""
+
+
+def answer(arena: Arena) -> Answer:
+    """The first screen: which control to pick for which use, and how the controls trade delay for rate."""
+    values, controls = arena.values, list(arena.values.controls)
+    picks = findings.recommendations(values)
+    certain = [pick for pick in picks if pick.certain]
+    figures = [_pick_figure(pick, controls) for pick in certain] + _trade_off(values)
+    return Answer(
+        how=_how(arena, certain),
+        why=" ".join(f"{pick.criterion.label}: {pick.sentence(controls)}" for pick in certain),
+        steps=_steps(arena, picks),
+        figures=figures[:MOST_FIGURES],
+    )
+
+
+def _how(arena: Arena, certain: Sequence[findings.Recommendation]) -> str:
+    values, controls = arena.values, list(arena.values.controls)
+    cases = count(len(values.cases), "case")
+    if not values.of("rate_attained", complete=False)[1] and values.failures().height:
+        return f"Nothing can be compared: no control finished all repeats of any case ({cases})."
+    if len(controls) == 1:
+        return f"One control took part, {controls[0]}, in {cases}, so there is nothing to compare."
+    if certain:
+        chosen = [f"{controls[pick.winner.control]} if {pick.use.when}" for pick in certain if pick.winner]
+        told = f"Pick {'; pick '.join(chosen)}."
+    else:
+        whom = (
+            f"No difference between {names_in_words(controls, 2)}" if len(controls) == 2 else "Nobody's lead"
+        )
+        told = f"{whom} is more than chance in any use, over {cases}."
+    failed = {control: values.failed_in(control) for control in controls}
+    of = [f"{control} failed in {number} of {cases}" for control, number in failed.items() if number]
+    return f"{told} {names_in_words(of, 3)}." if of else told
+
+
+def undecided(arena: Arena) -> list[str]:
+    """What the cases do not decide, a sentence each, and what would; empty with one control."""
+    controls = list(arena.values.controls)
+    if len(controls) < 2:
+        return []
+    picks = findings.recommendations(arena.values)
+    silent = [pick.use.when for pick in picks if pick.winner is None]
+    told = [_open(pick, controls) for pick in picks if pick.winner is not None and not pick.certain]
+    if silent:
+        told.append(
+            f"No case tells what to pick if {names_in_words(silent, len(silent)).replace(' and ', ' or ')}."
+        )
+    return told
+
+
+def _open(pick: findings.Recommendation, controls: Sequence[str]) -> str:
+    """Who leads in a use without a certain pick, and how many cases would decide it."""
+    won, have = pick.winner, count(len(pick.cases), "case")
+    assert won is not None
+    if won.second is None:
+        return f"If {pick.use.when}: {pick.sentence(controls)}"
+    unit = "percentage points" if pick.criterion.unit == "%" else pick.criterion.unit
+    lead = f"{controls[won.control]} leads {controls[won.second]} by {number(won.margin)} {unit} over {have}"
+    needed = pick.cases_needed
+    if needed is None:
+        both = f"{controls[won.control]} and {controls[won.second]}"
+        return f"If {pick.use.when}: {both} are equal over {have}.{pick.left_out}"
+    if needed == findings.FEWEST_CASES:
+        return f"If {pick.use.when}: {lead}, and {needed} are the fewest that can decide.{pick.left_out}"
+    many = f"about {needed}" if needed <= findings.MOST_CASES else f"more than {findings.MOST_CASES}"
+    return f"If {pick.use.when}: {lead}, which may be chance; {many} such cases would show it.{pick.left_out}"
+
+
+def _steps(arena: Arena, picks: Sequence[findings.Recommendation]) -> list[Step]:
+    """The command of the first failure, and the suite whose cases tell of every use."""
+    by_name, steps = {case.name: case for case in arena.suite.cases}, []
+    for control, case, _, _ in arena.values.failures().head(1).iter_rows():
+        _, command = _cell(arena, by_name[case], control)
+        steps.append(Step(f"see why {control} failed in {case}:", command))
+    few = any(len(pick.cases) < findings.FEWEST_CASES for pick in picks)
+    if few and arena.suite.name != WHOLE_SUITE and len(arena.controls) > 1:
+        words = ["rtclab", "arena", *arena.controls, "--suite", WHOLE_SUITE]
+        steps.append(Step("run the suite with enough cases for every use:", shlex.join(words)))
+    if not steps and arena.suite.cases:
+        case, control = arena.suite.cases[0], next(iter(arena.controls))
+        steps.append(Step(f"see {control} in {case.name} from inside:", _cell(arena, case, control)[1]))
+    return steps
+
+
+def _pick_figure(pick: findings.Recommendation, controls: Sequence[str]) -> Figure:
+    won = pick.winner
+    assert won is not None
+    assert won.second is not None
+    unit = pick.criterion.unit
+    other = f"{number(float(pick.means[won.second]))} {unit} of {controls[won.second]}".strip()
+    told = f"{pick.criterion.label}, {controls[won.control]}"
+    return Figure(
+        told, number(won.value), unit, about=f"against {other}, over {count(len(pick.cases), 'case')}"
+    )
+
+
+def _trade_off(values: Values) -> list[Figure]:
+    """By control, the mean rate attained and delay over the cases in which all controls have both."""
+    cases = values.of("rate_attained", values.of("queuing_delay_p95")[1])[1]
+    if not cases:
+        return []
+    use, delay = (
+        means_of_known(values.of(name, cases)[0]).mean(axis=1)
+        for name in ("rate_attained", "queuing_delay_p95")
+    )
+    return [
+        Figure(
+            f"Rate attained, {control}",
+            number(rate),
+            "%",
+            about=f"with {number(waits)} ms of queuing delay (95th percentile)",
+        )
+        for control, rate, waits in zip(values.controls, use.tolist(), delay.tolist(), strict=True)
+        if not isnan(rate + waits)
+    ]
 
 
 def _of_window(arena: Arena, rows: pl.DataFrame) -> pl.DataFrame:
@@ -91,11 +227,17 @@ def _of_window(arena: Arena, rows: pl.DataFrame) -> pl.DataFrame:
 
 
 def _failures(arena: Arena) -> list[tuple[str, str, str]]:
-    """What failed, how often or when, and the reason: of cases with a control, and of pairs."""
-    found = [
-        (f"{control}, {case}", f", {count(repeats, 'repeat')}", reason)
+    """What failed, where and how often, and the reason: controls, in all cases with one reason, and pairs."""
+    alike = grouped(
+        ((control, reason), (case, repeats))
         for control, case, repeats, reason in arena.values.failures().iter_rows()
-    ]
+    )
+    found = []
+    for (control, reason), of in alike.items():
+        repeats = count(sum(repeats for _, repeats in of), "repeat")
+        found.append(
+            (control, f", {names_in_words([case for case, _ in of], MOST_CASES)}, {repeats}", reason)
+        )
     pairs = arena.pairs.filter(arena.pairs["status"] != "finished")
     for row in pairs.iter_rows(named=True):
         found.append((f"{row['first']} beside {row['second']}", f", repeat {row['repeat']}", row["reason"]))

@@ -36,10 +36,10 @@ def pareto(values: Values) -> Plot | None:
     use, delay = (
         means_of_known(values.of(name, cases)[0]) for name in ("rate_attained", "queuing_delay_p95")
     )
-    kinds = {case.queue for case in cases}
-    panels = {"all queues": cases} | {
-        kind: [one for one in cases if one.queue == kind] for kind in sorted(kinds)
+    of_kinds = {
+        kind: [one for one in cases if one.queue == kind] for kind in sorted({one.queue for one in cases})
     }
+    panels = {"all queues": cases} | of_kinds if len(of_kinds) > 1 else of_kinds
     axes = [
         Axes(f"{name}, {count(len(own), 'case')}", _dots(values.controls, use, delay, cases, own))
         for name, own in panels.items()
@@ -50,10 +50,19 @@ def pareto(values: Values) -> Plot | None:
         "A small mark is a case, a large one the mean over the cases of the panel. Nobody beats what is on "
         "the dashed line: a higher rate costs delay there. Delays below "
         f"{SMALLEST_MS:g} ms are drawn at {SMALLEST_MS:g} ms.",
-        Axis.logarithmic("Queuing delay p95 (ms)", SMALLEST_MS, float(np.nanmax(delay, initial=1.0))),
+        _delay_axis("Queuing delay p95 (ms)", delay),
         Axis("Rate attained (%)", 0.0, max(105.0, 1.02 * float(np.nanmax(use, initial=0.0)))),
         axes,
     )
+
+
+def _delay_axis(label: str, delay_ms: Array) -> Axis:
+    """A logarithmic axis from the tick below the smallest delay to the tick above the largest."""
+    known = np.maximum(delay_ms[~np.isnan(delay_ms)], SMALLEST_MS)
+    least, most = (float(known.min()), float(known.max())) if known.size else (1.0, 1.0)
+    ticks = [float(f"{digit}e{power}") for power in range(-1, 10) for digit in (1, 3)]
+    begin = max((tick for tick in ticks if tick <= least), default=SMALLEST_MS)
+    return Axis.logarithmic(label, begin, next(tick for tick in ticks if tick > most))
 
 
 def _dots(
@@ -109,26 +118,31 @@ def delays(values: Values) -> Plot | None:
         [("", [replace(one, values=_log(one.values)) for one in curves])],
         "Queuing delay (ms)",
     )
-    largest = max(float(one.values.max()) for one in curves)
-    return replace(drawn, x=Axis.logarithmic("Queuing delay (ms)", SMALLEST_MS, max(largest, 1.0)))
+    return replace(drawn, x=_delay_axis("Queuing delay (ms)", np.concatenate([one.values for one in curves])))
 
 
-ROW, LEFT, WIDTH, TOP = 19, 150, 620, 22
+ROW, LEFT, WIDTH, TOP, BOTTOM = 19, 150, 620, 22, 28
+RIGHT = 110
+"""Room for the bars, and for the words above them."""
 
 
 def rank_diagram(ranking: Ranking, controls: Sequence[str], title: str) -> str:
     """An ``<svg>`` with each control's mean rank and interval, and bars that join what is within chance."""
     count = len(controls)
     bars_px = 9 * len(ranking.bars)
-    height = TOP + ROW * count + 12
+    bottom = TOP + ROW * count
+    right = WIDTH - (max(RIGHT, 30 + bars_px) if ranking.bars else 30)
 
     def x(rank: float) -> float:
-        return LEFT + (rank - 1) / max(count - 1, 1) * (WIDTH - LEFT - 30 - bars_px)
+        return LEFT + (rank - 1) / max(count - 1, 1) * (right - LEFT)
 
     parts = [
-        f'<svg viewBox="0 0 {WIDTH} {height}" class="ranks" role="img" aria-label="{escape(title)}">',
+        f'<svg viewBox="0 0 {WIDTH} {bottom + BOTTOM}" class="ranks" role="img" '
+        f'aria-label="{escape(title)}">',
+        f'<text x="{(LEFT + right) / 2:.1f}" y="{bottom + 20}" text-anchor="middle">'
+        "Mean rank, 1 is best</text>",
         *(
-            f'<path d="M{x(tick):.1f} {TOP - 5}V{height - 8}" stroke="#e3e3e3"/>'
+            f'<path d="M{x(tick):.1f} {TOP - 5}V{bottom + 4}" stroke="#e3e3e3"/>'
             f'<text x="{x(tick):.1f}" y="{TOP - 9}" text-anchor="middle">{tick}</text>'
             for tick in range(1, count + 1)
         ),
@@ -141,6 +155,8 @@ def rank_diagram(ranking: Ranking, controls: Sequence[str], title: str) -> str:
             f'<path d="M{low:.1f} {y}H{high:.1f}" stroke="{one.colour}" stroke-width="2"/>'
             f'<circle cx="{x(float(ranking.mean[index])):.1f}" cy="{y}" r="4" fill="{one.colour}"/>'
         )
+    if ranking.bars:
+        parts.append(f'<text x="{WIDTH - 2}" y="{TOP - 9}" text-anchor="end">within chance</text>')
     for number, (first, last) in enumerate(ranking.bars):
         at = WIDTH - 6 - 9 * number
         parts.append(

@@ -1188,7 +1188,7 @@ def scenario_from(
         )
     if page is not None:
         with busy("simulating"):
-            made.report(page, simulations or 10)
+            made.report(page, simulations or 10, scenario)
     try:
         made.save(scenario)
     except (OSError, RtclabError):

@@ -9,6 +9,7 @@ import polars as pl
 
 from rtclab.arenas import Arena, arena
 from rtclab.arenas.findings import comparisons, recommendations
+from rtclab.arenas.page import answer, undecided
 from rtclab.cli import tables
 from rtclab.cli.running import EXIT_FAILED, EXIT_INTERRUPTED
 from rtclab.experiment import Interrupted
@@ -63,12 +64,18 @@ def _show(found: Arena) -> None:
     if found.window is not None:
         left = f"; nothing is left of {', '.join(found.short_cases)}" if found.short_cases else ""
         print(f"{found.results.name}: measured {window_in_words(found.window)}{left}")
-    table = tables.new_table(*tables.whole("when", "pick"), "how sure")
     controls = found.values.controls
-    for pick in recommendations(found.values):
-        won = controls[pick.winner.control] if pick.winner and pick.certain else "none"
-        table.add_row(pick.use.when, won, pick.sentence(controls))
-    tables.print_table(table)
+    tables.print_text(answer(found).how)
+    picks = [pick for pick in recommendations(found.values) if pick.certain]
+    if picks:
+        table = tables.new_table("when", *tables.whole("pick"), "how sure")
+        for pick in picks:
+            won = controls[pick.winner.control] if pick.winner else ""
+            table.add_row(pick.use.when, won, pick.sentence(controls))
+        print()
+        tables.print_table(table)
+    for sentence in undecided(found):
+        tables.print_text(f"not decided: {sentence}", hanging=2)
     for control, cases, note in found.notes:
         print(f"{control}, {count(cases, 'case')}: {note}", file=sys.stderr)
     failures, pairs = found.values.failures(), _failed_pairs(found)

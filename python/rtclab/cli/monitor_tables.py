@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
 import polars as pl
-from rich.console import Console, Group
+from rich.console import Console, Group, RenderableType
 from rich.live import Live
 from rich.table import Table
+from rich.text import Text
 
 from rtclab.cli.tables import (
-    Heading,
-    columns_that_fit,
     fits,
     new_table,
     part,
@@ -34,6 +33,25 @@ FEEDBACK = {"TWCC": "TWCC (transport-wide)", "CCFB": "CCFB (RFC 8888)"}
 """What kind of feedback on single packets a type of RTCP is."""
 CODEPOINTS = {"not_ect": "Not-ECT", "ect0": "ECT(0)", "ect1": "ECT(1)", "ce": "CE"}
 """Headings of the numbers of packets by ECN codepoint."""
+LEAST_NEEDED = (
+    *("bytes", "encrypted", "sd", "reord", "dup", "in TURN", "other", "DTLS", "outside", "added", "PT"),
+    *(
+        "REMB kbit/s",
+        "STUN",
+        "to s",
+        "from s",
+        *CODEPOINTS.values(),
+        "RTCP",
+        "jitter A ms",
+        "kbit/s A",
+        "packets A",
+    ),
+    *("STUN RTT ms", "matched"),
+)
+"""Columns that a narrow terminal has no room for; the first ones go first."""
+MOST_NEEDED = ("lost", "%")
+"""Columns that stay even if all of their values are 0."""
+TOO_NARROW = "not shown, because the terminal is narrow; --json has all"
 MOST_ROWS = 100
 """Maximum number of rows of a printed table; --json, --csv and --parquet have all rows."""
 
@@ -64,36 +82,62 @@ def refreshing() -> Iterator[Callable[[Tables], None]]:
     with Live(console=console, transient=True, auto_refresh=False) as display:
 
         def refresh(seen: Tables) -> None:
-            parts = in_parts(streams_table(seen["streams"], _begin_ns(seen)))
-            display.update(Group(*parts), refresh=True)
+            table = streams_table(seen["streams"], _begin_ns(seen))
+            display.update(table if fits(table) else narrow(table), refresh=True)
 
         yield refresh
 
 
 def _print(table: Table) -> None:
-    for one in in_parts(table):
-        print_table(one)
-
-
-def in_parts(table: Table) -> list[Table]:
-    """The table if it fits into the terminal, else several that do, with numbered rows.
-
-    The last of several has the first column, which holds addresses; those before have the other columns.
-    """
     if fits(table):
-        return [table]
-    headings: list[Heading] = [
-        (str(column.header), "right" if column.justify == "right" else "left") for column in table.columns
-    ]
-    numbered = new_table(*right("#"), *headings, tight=True)
-    for place, cells in enumerate(zip(*(column.cells for column in table.columns), strict=True), 1):
-        numbered.add_row(str(place), *map(str, cells))
-    parts, rest = [], list(range(2, len(numbered.columns)))
-    while rest:
-        shown = columns_that_fit(part(numbered, [0, *rest]), 1) - 1
-        parts.append(part(numbered, [0, *rest[:shown]]))
-        rest = rest[shown:]
-    return [*parts, part(numbered, [0, 1])]
+        print_table(table)
+        return
+    console = Console(file=below(sys.stdout), markup=False, highlight=False)
+    console.print(narrow(table), crop=False)
+    console.print()
+
+
+def narrow(table: Table) -> Group:
+    """A table for a terminal that it does not fit into, with a line for each of its rows.
+
+    Its first column, which holds addresses, becomes a line above the rows that share it. Columns that are 0
+    or unknown in all rows are left out first, and then those of ``LEAST_NEEDED``; the last lines say which.
+    """
+    cells = [[str(cell) for cell in column.cells] for column in table.columns]
+    headings = [str(column.header) for column in table.columns]
+    kept = list(range(1, len(headings)))
+    left_out: dict[str, list[str]] = {}
+
+    def leave_out(columns: Sequence[int], why: str) -> None:
+        gone = [index for index in columns if index in kept and not fits(part(table, kept))]
+        left_out.setdefault(why, []).extend(dict.fromkeys(headings[index] for index in gone))
+        kept[:] = [index for index in kept if index not in gone]
+
+    for value, why in (("0", "0 in every row"), ("", "not known in any row")):
+        for index, of_column in enumerate(cells):
+            if set(of_column) == {value} and headings[index] not in MOST_NEEDED:
+                leave_out([index], why)
+    for name in LEAST_NEEDED:
+        leave_out([index for index, heading in enumerate(headings) if heading == name], TOO_NARROW)
+    shown = part(table, kept)
+    fits(shown)  # gives all columns their widths
+    rows = list(zip(*(column.cells for column in shown.columns), strict=True))
+    lines: list[RenderableType] = [_some_rows(shown, [], heading=True)]
+    for way in dict.fromkeys(cells[0]):
+        of_way = [row for row, its in zip(rows, cells[0], strict=True) if its == way]
+        lines += [Text(way, no_wrap=True), _some_rows(shown, of_way, heading=False)]
+    return Group(*lines, *(Text(f"{why}: {', '.join(names)}") for why, names in left_out.items() if names))
+
+
+def _some_rows(table: Table, rows: Sequence[Sequence[RenderableType]], *, heading: bool) -> Table:
+    """Some rows of a table, in columns as wide as its own."""
+    some = part(table, [])
+    some.show_header = heading
+    for column in table.columns:
+        some.add_column(column.header, justify=column.justify, no_wrap=True, min_width=column.min_width)
+    for row in rows:
+        some.add_row(*row)
+    return some
 
 
 def streams_table(streams: pl.DataFrame, begin_ns: int) -> Table:

@@ -86,12 +86,16 @@ class Estimate:
         """Simulates the scenario; returns the trace of each repeat."""
         return [simulate(self.scenario, repeat) for repeat in range(repeats)]
 
-    def report(self, path: str | Path, repeats: int = SIMULATIONS) -> Path:
+    def report(
+        self, path: str | Path, repeats: int = SIMULATIONS, scenario: str | Path | None = None
+    ) -> Path:
         """Writes a page that shows the call beside its simulation; returns its path.
 
         Args:
             path: the page.
             repeats: number of simulations.
+            scenario: the file of the scenario, which the page's commands name; by default the name of the
+                page with ``.toml``.
 
         Raises:
             BadInput: there is such a file already; nothing was simulated.
@@ -101,7 +105,8 @@ class Estimate:
 
         check_new(Path(path))
         simulated = self.simulated(repeats)
-        return write_page(Path(path), self.call, self.scenario, self.text, self.findings, simulated)
+        file = str(scenario or Path(path).with_suffix(".toml"))
+        return write_page(Path(path), self.call, self.scenario, self.text, self.findings, simulated, file)
 
     def as_dict(self) -> dict[str, Any]:
         """The numbers and the scenario as JSON values."""

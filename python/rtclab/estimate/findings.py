@@ -66,12 +66,12 @@ class Finding:
         """The number with its interval: ``1.36 Mbit/s (1.33 to 1.37)``, or ``at least 1.2 Mbit/s``."""
         if self.value is None:
             return "unknown"
-        text = f"{_number(self.value)} {self.unit}".strip()
+        text = f"{in_digits(self.value)} {self.unit}".strip()
         if self.grade == "at least":
             return f"at least {text}"
         if self.low is None or self.high is None:
             return text
-        return f"{text} ({_number(self.low)} to {_number(self.high)})"
+        return f"{text} ({in_digits(self.low)} to {in_digits(self.high)})"
 
 
 @dataclass(frozen=True)
@@ -114,7 +114,8 @@ class Parameters:
         self.add(name, None, grade="unknown", note=note)
 
 
-def _number(value: float) -> str:
+def in_digits(value: float) -> str:
+    """A number with three digits and more: ``999``, ``55.8``."""
     return f"{value:.0f}" if abs(value) >= 100 else f"{value:.3g}"
 
 

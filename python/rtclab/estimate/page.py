@@ -2,21 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import shlex
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import isnan
 from pathlib import Path
 from statistics import fmean
 from typing import Any
 
+import numpy as np
 import polars as pl
 
-from rtclab.estimate.findings import Finding
+from rtclab.estimate.findings import Finding, in_digits
 from rtclab.estimate.recorded_call import CallOfTwo
 from rtclab.experiment import metrics_of
 from rtclab.metrics import METRICS, Metric, prediction_interval
+from rtclab.phrases import names_in_words
 from rtclab.report import flow_in_words
+from rtclab.report.answer import Answer, Figure, Step
+from rtclab.report.drawing import Cells
 from rtclab.report.page import write_page as write
+from rtclab.report.plot import Plot
 from rtclab.report.run_plots import comparison_plots
 from rtclab.scenario import Scenario
 from rtclab.trace import Repeat, Run, Trace
@@ -62,8 +68,9 @@ def write_page(
     text: str,
     findings: Sequence[Finding],
     simulated: Sequence[Trace],
+    file: str = "",
 ) -> Path:
-    """Writes the page; returns its path. ``text`` is the scenario in TOML.
+    """Writes the page; returns its path. ``text`` is the scenario in TOML, and ``file`` where it will be.
 
     Raises:
         DiskFull: the page could not be written.
@@ -72,31 +79,102 @@ def write_page(
     runs = {CALL: _run(CALL, call.trace), SIMULATED: _run(SIMULATED, *simulated, scenario=about)}
     names = dict.fromkeys(one.of for one in findings)
     groups = [(flow_in_words(name), [one for one in findings if one.of == name]) for name in names]
+    plots = comparison_plots(runs) if simulated else []
+    both = [plot for plot in plots if _told_by_call(plot)]
+    rows = compared(call, simulated)
     return write(
         page,
         "estimate.html",
-        comparison_plots(runs) if simulated else [],
+        both,
         tied=True,
         title=f"Estimated from {call.origin}",
-        lead=_lead(findings),
+        found=answer(findings, rows, file),
+        untold=[plot.title for plot in plots if plot not in both],
         groups=groups,
         names=[(our, theirs) for our, theirs in call.names.items() if our != theirs],
         notes=call.notes,
-        flows=[(flow_in_words(flow), rows) for flow, rows in compared(call, simulated).items()],
+        flows=[(flow_in_words(flow), of_flow) for flow, of_flow in rows.items()],
         repeats=len(simulated),
         scenario=text,
     )
 
 
+DECIDE = ("capacity", "delay")
+"""The numbers of each direction that a page begins with."""
+
+
+def answer(findings: Sequence[Finding], rows: Mapping[str, Sequence[MetricComparison]], file: str) -> Answer:
+    """What was estimated, whether simulations of it are like the call, and what to do next."""
+    steps = [
+        Step("run the scenario:", shlex.join(["rtclab", "run", file])),
+        Step("find what would help:", shlex.join(["rtclab", "remedy", file])),
+    ]
+    figures = [
+        Figure(
+            f"{one.name.capitalize()}, {flow_in_words(one.of)}",
+            *_value_and_unit(one),
+            interval=_interval(one),
+            about=_grade(one),
+        )
+        for name in DECIDE
+        for one in findings
+        if one.name == name
+    ]
+    return Answer(
+        f"{_lead(findings)} {_likeness(rows)}".strip(), steps=steps if file else (), figures=figures
+    )
+
+
+def _grade(one: Finding) -> str:
+    """How a number is known and, of a delay, what it includes."""
+    if one.name == "delay" and one.grade == "measured":
+        return "measured; with transmission on all links but the bottleneck"
+    return one.grade
+
+
+def _value_and_unit(one: Finding) -> tuple[str, str]:
+    if one.value is None:
+        return "unknown", ""
+    return f"{'≥ ' if one.grade == 'at least' else ''}{in_digits(one.value)}", one.unit
+
+
+def _interval(one: Finding) -> str:
+    if one.low is None or one.high is None or one.grade == "at least":
+        return ""
+    return f"{in_digits(one.low)} to {in_digits(one.high)} (95 %)"
+
+
 def _lead(findings: Sequence[Finding]) -> str:
-    """The capacity of both directions in a sentence each."""
+    """The capacity and the delay of both directions in a sentence each."""
     sentences = []
+    delays = {one.of: one for one in findings if one.name == "delay"}
     for capacity in (one for one in findings if one.name == "capacity"):
         text = f"{flow_in_words(capacity.of)}: capacity {capacity.words}"
         if capacity.grade == "at least":
-            text += "; the call did not load the path"
+            text += ", because the call did not load the path"
+        if capacity.of in delays:
+            text += f"; delay {delays[capacity.of].words}"
         sentences.append(text + ".")
     return " ".join(sentences)
+
+
+def _likeness(rows: Mapping[str, Sequence[MetricComparison]]) -> str:
+    """In how many metrics the call lies where its simulations do; empty if that is not known."""
+    judged = [(flow, one) for flow, of in rows.items() for one in of if one.inside is not None]
+    if not judged:
+        return ""
+    outside = [f"{one.metric.label} of {flow_in_words(flow)}" for flow, one in judged if not one.inside]
+    if not outside:
+        return f"Its simulations are like the call in all {len(judged)} metrics."
+    like = len(judged) - len(outside)
+    others = names_in_words(outside, 3)
+    return f"Its simulations are like the call in {like} of {len(judged)} metrics, not in {others}."
+
+
+def _told_by_call(plot: Plot) -> bool:
+    """Whether a plot has a known value of the call."""
+    marks = [mark for mark in plot.marks if mark.look.label == CALL]
+    return any(np.isfinite(mark.y).any() for mark in marks if not isinstance(mark, Cells))
 
 
 def _run(name: str, *traces: Trace, scenario: dict[str, Any] | None = None) -> Run:

@@ -115,7 +115,10 @@ def _add_delay(path: Parameters, direction: Direction, found: PathFit, begin_s: 
         path.unknown("delay", "the clocks of the two ends differ, and there is no round trip")
         return
     grade: Grade = "measured"
-    note, margin_s = "", max(2 * direction.resolution_s, found.misfit_s, found.jitter_s / 4)
+    note, margin_s = (
+        _included(path, found),
+        max(2 * direction.resolution_s, found.misfit_s, found.jitter_s / 4),
+    )
     if not direction.one_way:
         grade = "half of the round trip"
         note = "the clocks of the two ends differ, so only the sum of both directions is known"
@@ -144,6 +147,21 @@ def _add_delay(path: Parameters, direction: Direction, found: PathFit, begin_s: 
     if not direction.one_way:
         low, high = 0.0, 2 * delay_s
     path.add("delay", 1e3 * delay_s, 1e3 * low, 1e3 * high, grade=grade, note=note, value=value)
+
+
+def _included(path: Parameters, found: PathFit) -> str:
+    """What a measured delay includes.
+
+    The model has one queue, whose waits and transmission are not in the delay. Other links also send one
+    packet after the other, and their transmission is.
+    """
+    note = (
+        "without queue and transmission at the bottleneck; with processing, and transmission on other links"
+    )
+    if not path.loaded:
+        return note
+    typical_s = BITS_PER_BYTE * np.median(found.packets.size_bytes) / np.median(found.rate_of_windows())
+    return f"{note}: {time_text(float(typical_s))} of a typical packet on one as slow"
 
 
 def course_points(at_s: Array, value_s: Array, tolerance_s: float) -> list[tuple[float, float]]:

@@ -23,6 +23,8 @@ CHECKS = pl.Schema(
         "verdict": pl.String(),
         **dict.fromkeys(("repeats_needed", "broken", "repeats"), pl.Int64()),
         "fails": pl.Boolean(),
+        "over_percent": pl.Float64(),
+        "held_before": pl.Boolean(),
         "cause": pl.String(),
     }
 )
@@ -39,7 +41,9 @@ class Check:
     which a compared metric may be worse. ``p`` is the probability of such a difference if the metric were no
     worse (one-sided). ``repeats_needed`` says how many repeats would decide what is undecided. ``broken`` is
     the number of repeats in which a limit does not hold. ``cause`` is a sentence of `rtclab why` about the
-    worst flow of a check that fails; empty where it is not known.
+    worst flow of a check that fails; empty where it is not known. ``before`` is the baseline's mean of the
+    metric of a limit. ``held_before`` says whether the check held in the baseline. Both are None if the
+    baseline has no value.
     """
 
     scenario: str
@@ -57,6 +61,8 @@ class Check:
     broken: int | None = None
     repeats: int = 0
     cause: str = ""
+    before: float | None = None
+    held_before: bool | None = None
 
     @property
     def fails(self) -> bool:
@@ -77,6 +83,32 @@ class Check:
     def difference(self) -> float | None:
         """New minus base, None if one of them is unknown."""
         return None if self.new is None or self.base is None else self.new - self.base
+
+    @property
+    def over_percent(self) -> float | None:
+        """Of a check that fails, how far the value is beyond the worst that passes, in % of the latter.
+
+        The worst that passes is the bound of a limit, and of a comparison the baseline with its margin. None
+        if that is 0, or a value is unknown.
+        """
+        passes = self.worst_that_passes
+        if not self.fails or self.new is None or not passes:
+            return None
+        return 100 * abs(self.new - passes) / abs(passes)
+
+    @property
+    def worst_that_passes(self) -> float | None:
+        """The bound of a limit, or the baseline's mean with its margin; None if that is not known."""
+        if not self.compares or self.base is None or self.margin is None:
+            return None if self.compares else self.base
+        return self.base + (self.margin if METRICS[self.metric].better == "lower" else -self.margin)
+
+    @property
+    def since(self) -> str:
+        """Whether the failure is ``new`` since the baseline or ``old``; empty if that is not known."""
+        if not self.fails or self.held_before is None:
+            return ""
+        return "new" if self.held_before else "old"
 
     @property
     def excess(self) -> float:

@@ -9,6 +9,7 @@ from math import nan
 from rtclab.experiment.comparison import Side, null
 from rtclab.gates.baseline import Baseline, KeptScenario, failed_scenarios
 from rtclab.gates.checks import Check
+from rtclab.gates.limits import Limit
 from rtclab.gates.result import GateResult
 from rtclab.gates.suite import GatedScenario, Margin, Suite
 from rtclab.metrics import METRICS
@@ -32,17 +33,30 @@ def judge(
     checks: list[Check] = []
     pending: list[_Comparison] = []
     for name, condition in suite.conditions.items():
+        kept = None if baseline is None else baseline.scenarios.get(name)
         for limit in condition.limits:
             flows = measured[name].by_flow(limit.metric)
-            checks += limit.checks(name, {flow: [*of.values()] for flow, of in flows.items()})
-        kept = None if baseline is None else baseline.scenarios.get(name)
+            found = limit.checks(name, {flow: [*of.values()] for flow, of in flows.items()})
+            checks += [_with_before(limit, check, kept) for check in found]
         if kept is not None:
             pending += _comparisons(name, condition, measured[name], kept)
     checks += _decided(pending)
     order = {name: place for place, name in enumerate(suite.conditions)}
     checks.sort(key=lambda check: order[check.scenario])
     failures = tuple(failed_scenarios(suite, measured))
-    return GateResult(suite.name, tuple(checks), failures, notes, measured, suite.window)
+    commands = {name: one.command for name, one in suite.conditions.items()}
+    return GateResult(
+        suite.name, tuple(checks), failures, notes, measured, suite.window, commands, suite.file
+    )
+
+
+def _with_before(limit: Limit, check: Check, kept: KeptScenario | None) -> Check:
+    """The check of a limit with the baseline's mean, if the baseline has the metric and the flow."""
+    values = kept.values(limit.metric).get(check.flow) if kept is not None else None
+    if not values:
+        return check
+    mean = summarise([*values.values()]).mean
+    return replace(check, before=mean, held_before=limit.holds(mean))
 
 
 @dataclass(frozen=True)
@@ -87,7 +101,7 @@ def _compared(
     common = [seed for seed in before if seed in now] if in_pairs else list(now)
     if len(common) < 2 or 2 * len(common) < len(before):
         mean = summarise([*before.values()]).mean
-        return _Comparison(replace(known, verdict="not measured", base=mean, new=None))
+        return _Comparison(replace(known, verdict="not measured", base=mean, new=None, held_before=True))
     if in_pairs:
         before, now = ({seed: side[seed] for seed in common} for side in (before, now))
         difference = paired([*before.values()], [*now.values()], metric.bounds)
@@ -104,6 +118,7 @@ def _compared(
         difference_high=null(difference.ci95_high),
         margin=margin.in_unit(metric, mean),
         repeats=len(now),
+        held_before=True,
     )
     p_worse, p_better = one_sided(difference, sign), one_sided(difference, -sign)
     return _Comparison(known, difference, sign * difference.value, p_worse, p_better)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from xml.etree import ElementTree
 
@@ -12,10 +12,9 @@ import polars as pl
 
 from rtclab.experiment.comparison import Side
 from rtclab.gates.checks import Check, checks_table
-from rtclab.metrics import METRICS
 from rtclab.phrases import count, number
 from rtclab.terminal import visible
-from rtclab.trace import OpenWindow, window_in_words, write_text
+from rtclab.trace import OpenWindow, window_in_words
 
 HEADINGS = ("scenario", "check", "worst flow", "before", "now", "change", "allowed", "result")
 """Columns of the table that every form shows."""
@@ -42,7 +41,7 @@ class CheckRow:
     def cells(self) -> tuple[str, ...]:
         """The texts of the columns ``HEADINGS``."""
         worst = self.worst
-        before, change, allowed = "", "", ""
+        before, change, allowed = number(worst.before), "", ""
         if worst.compares:
             before = number(worst.base)
             if worst.difference is not None and worst.base:
@@ -52,7 +51,8 @@ class CheckRow:
             if worst.margin is not None:
                 allowed = f"{number(worst.margin)} {worst.unit}".rstrip()
         now = f"{number(worst.new)} {worst.unit}".rstrip() if worst.new is not None else ""
-        return worst.scenario, worst.check, worst.flow, before, now, change, allowed, worst.verdict
+        result = f"{worst.verdict}, {worst.since}" if worst.since and not worst.compares else worst.verdict
+        return worst.scenario, worst.check, worst.flow, before, now, change, allowed, result
 
 
 def lines_of(checks: Sequence[Check]) -> list[CheckRow]:
@@ -71,6 +71,8 @@ class GateResult:
     name of each scenario that fails because of failed repeats, and a sentence. ``notes`` are sentences about
     what was not checked or was written. ``measured`` has the values and the outcomes of the repeats of
     every scenario, and ``window`` the part of each repeat that was measured; None for all of it.
+    ``commands`` has the command that runs each scenario alone. ``file`` is the suite's file; empty without
+    one.
     """
 
     suite: str
@@ -79,6 +81,8 @@ class GateResult:
     notes: tuple[str, ...]
     measured: Mapping[str, Side]
     window: OpenWindow | None = None
+    commands: Mapping[str, str] = field(default_factory=dict)
+    file: str = ""
 
     @property
     def passed(self) -> bool:
@@ -90,12 +94,42 @@ class GateResult:
         """The checks by scenario and limit or comparison, in the order of the suite."""
         return lines_of(self.checks)
 
+    @property
+    def every(self) -> list[CheckRow]:
+        """A row for each check, of every flow."""
+        return [CheckRow([check]) for check in self.checks]
+
+    @property
+    def by_importance(self) -> tuple[list[CheckRow], list[CheckRow]]:
+        """The checks that fail, the furthest beyond first, and the others, undecided ones first."""
+        failing = [line for line in self.lines if line.failing]
+        others = [line for line in self.lines if not line.failing]
+        failing.sort(key=lambda line: line.worst.over_percent or line.worst.excess, reverse=True)
+        others.sort(key=lambda line: line.worst.verdict != "undecided")
+        return failing, others
+
+    @property
+    def failing_scenarios(self) -> list[str]:
+        """The scenarios in which something fails, the worst first."""
+        failing, _ = self.by_importance
+        names = [*(name for name, _ in self.failed_scenarios), *(line.worst.scenario for line in failing)]
+        return list(dict.fromkeys(names))
+
+    def command(self, scenario: str) -> str:
+        """The command that runs a scenario alone, with traces; empty if there is none."""
+        command = self.commands.get(scenario, "")
+        moments = zip(("--from", "--to"), self.window or (), strict=False)
+        measured = "".join(f" {option} {moment_s:g}s" for option, moment_s in moments if moment_s)
+        return f"{command}{measured}" if command else ""
+
     def table(self) -> pl.DataFrame:
         """A row for each limit or comparison and flow.
 
         ``base`` is the bound of a limit or the mean of the baseline, ``new`` the mean now, ``margin``
-        by how much a compared metric may be worse, ``p`` the one-sided p-value before correction, and
-        ``broken`` the number of repeats in which a limit does not hold. Unknown values are null.
+        by how much a compared metric may be worse, ``p`` the one-sided p-value before correction,
+        ``broken`` the number of repeats in which a limit does not hold, ``over_percent`` how far a failing
+        value is beyond what is allowed, and ``held_before`` whether the check held in the baseline. Unknown
+        values are null.
         """
         return checks_table(self.checks)
 
@@ -177,23 +211,9 @@ class GateResult:
         Raises:
             DiskFull: the page could not be written.
         """
-        from rtclab.report.page import render
-        from rtclab.report.words import flow_in_words
+        from rtclab.gates.page import write_page
 
-        metrics = dict.fromkeys(check.metric for check in self.checks)
-        text = render(
-            "gate.html",
-            [],
-            result=self,
-            headings=HEADINGS,
-            every=[CheckRow([check]) for check in self.checks],
-            metrics=[METRICS[name] for name in metrics],
-            flow_in_words=flow_in_words,
-        )
-        page = Path(path)
-        page.parent.mkdir(parents=True, exist_ok=True)
-        write_text(page, text)
-        return page
+        return write_page(Path(path), self)
 
 
 def _test(suite: ElementTree.Element, gate: str, name: str, failures: list[str]) -> ElementTree.Element:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,9 +18,11 @@ from rtclab.gates.limits import Limit, metric_named, value_in_unit
 from rtclab.metrics import METRICS, Metric
 from rtclab.metrics.setup import call_failures
 from rtclab.scenario import Change, Scenario
+from rtclab.scenario.ignored import SIM
 from rtclab.scenario.layers import parsed
 from rtclab.scenario.load import shipped_or_in
 from rtclab.scenario.table import Table
+from rtclab.scenario.toml_text import toml_text
 from rtclab.scenario.trust import ReadFrom
 from rtclab.trace import OpenWindow, Repeat, window_in_words
 
@@ -125,13 +128,17 @@ FIELDS: list[tuple[str, type[Table], type[Table]]] = [
 
 @dataclass(frozen=True)
 class GatedScenario:
-    """One scenario of a suite, with the limits and comparisons that apply to it."""
+    """One scenario of a suite, with the limits and comparisons that apply to it.
+
+    ``command`` runs the scenario alone, with the same seeds, and leaves traces and a report.
+    """
 
     scenario: Scenario
     backend: str
     repeats: int
     limits: tuple[Limit, ...]
     margins: Mapping[str, Margin]
+    command: str = ""
 
     @property
     def metrics(self) -> list[str]:
@@ -158,7 +165,7 @@ class GatedScenario:
 class Suite:
     """The conditions of a suite by name, where its baseline is, and the part of each repeat it is about.
 
-    ``name`` is the name of the file without its ending. Without a ``window`` it is about all of the time.
+    ``name`` is the name of the ``file`` without its ending. Without a ``window`` it is about all of the time.
     """
 
     name: str
@@ -166,6 +173,7 @@ class Suite:
     baseline: Path
     require_baseline: bool = False
     window: OpenWindow | None = None
+    file: str = ""
 
     @property
     def compares(self) -> bool:
@@ -214,6 +222,7 @@ class Suite:
             path.parent / (suite.baseline or f"{path.stem}-baseline.json"),
             suite.require_baseline,
             window,
+            str(file),
         )
 
 
@@ -223,19 +232,34 @@ def _loaded(origin: str, directory: Path, suite: _Suite, entry: _Scenario, by: R
     changes += [] if duration is None else [Change("duration", duration, "duration")]
     made = backend(entry.backend or suite.backend or "sim")
     try:
-        scenario = Scenario.load(shipped_or_in(directory, entry.scenario), changes, by=by)
+        source = shipped_or_in(directory, entry.scenario)
+        scenario = Scenario.load(source, changes, by=by)
         made.check(scenario)
     except BackendUnavailable:
         raise
     except BadInput as error:
         raise BadInput(f"{origin}: {error.message}", hint=error.hint) from None
+    repeats = entry.repeats or suite.repeats or scenario.repeats
     return GatedScenario(
         scenario,
         made.name,
-        entry.repeats or suite.repeats or scenario.repeats,
+        repeats,
         (*suite.limits, *entry.limits),
         {**suite.compare, **entry.compare},
+        _command(str(source), made.name, repeats, duration, entry.set),
     )
+
+
+def _command(
+    source: str, backend_name: str, repeats: int, duration: str | None, fields: Mapping[str, Any]
+) -> str:
+    words = ["rtclab", "run", source, "--repeats", str(repeats)]
+    words += ["--backend", backend_name] if backend_name != SIM else []
+    words += ["--duration", duration.replace(" ", "")] if duration else []
+    values = {field: toml_text(value) for field, value in fields.items()}
+    if any(text.endswith("…") for text in values.values()):
+        return ""  # the text is cut, so the command would be another one
+    return shlex.join([*words, *(part for pair in values.items() for part in ("--set", "=".join(pair)))])
 
 
 def _problems(name: str, suite: _Suite, entry: _Scenario, loaded: GatedScenario) -> list[Problem]:
