@@ -114,12 +114,14 @@ class Axis:
 class Range:
     """Lowest and highest values around a line, both of shape (points,).
 
-    ``label`` is the entry of the range in the legend.
+    ``label`` is the entry of the range in the legend. With ``whiskers``, the range is drawn as an error bar
+    at each point, without an entry in the legend, so that the ranges of several lines can be told apart.
     """
 
     label: str
     low: Array
     high: Array
+    whiskers: bool = False
 
 
 @dataclass(frozen=True)
@@ -192,7 +194,7 @@ class Cells:
     @property
     def inks(self) -> list[str]:
         """The colour of the text in each cell: white on dark cells."""
-        return ["#ffffff" if height > 0.6 else INK for height in self._heights()]
+        return ["#ffffff" if height > 0.8 else INK for height in self._heights()]
 
     def _heights(self) -> Array:
         """Each value relative to ``between``: 0 for the first number, 1 for the second."""
