@@ -1,4 +1,4 @@
-"""What the page of a sweep answers first: how the metrics that decide go along each field, and the extremes."""
+"""What the page of a sweep answers first: how its metrics go along each field, and their extremes."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TypeVar
 
 from rtclab.experiment.fields import Field
 from rtclab.metrics import METRICS
-from rtclab.phrases import count, names_in_words
+from rtclab.phrases import names_in_words
 from rtclab.report.answer import BAD, GOOD, POOR, Answer, Figure, Step
 from rtclab.report.field_names import field_in_words, in_order, short_values
 from rtclab.report.sweep_values import (
@@ -31,6 +31,8 @@ MORE = 5.0
 """A cost in percent is named as the largest one if it is this much above the average."""
 LEAST_LOST = 0.5
 """Changes of the packet loss that end below this percentage are not mentioned."""
+REPEATS = 5
+"""Number of repeats that are recommended where there is one."""
 THINGS = {
     RATE: "the rate",
     FREEZES: "the time that video is frozen",
@@ -58,11 +60,10 @@ class Facts:
         seconds: the measured time of a repeat in s; None if it differs between conditions.
         failed: the number of repeats that failed.
         planned: the number of all planned repeats.
-        reason: why the first repeat failed that did.
         empty: the conditions without any value, by their label.
         flows: the number of flows, whose worst one counts.
         example: the command that simulates an example, by the values of the condition.
-        compare: the command that compares the values of a field, without the field; empty if there is none.
+        path: the directory of the sweep, for commands; empty if no field is varied.
     """
 
     fields: Sequence[Field]
@@ -71,11 +72,10 @@ class Facts:
     seconds: float | None = None
     failed: int = 0
     planned: int = 0
-    reason: str = ""
     empty: Sequence[str] = ()
     flows: int = 1
     example: Mapping[tuple[str, ...], str] = field(default_factory=dict)
-    compare: str = ""
+    path: str = ""
 
     def effect(self, one: Field) -> float:
         """How much the first metric that differs changes along a field, relative to its largest value."""
@@ -84,9 +84,6 @@ class Facts:
 
 def answer(found: Facts) -> Answer:
     """The first screen: the sentences, the figures that decide, and the commands."""
-    if not any(found.points.values()):
-        reason = f" The first reason: {found.reason}." if found.reason else ""
-        return Answer(f"No repeat finished, so there are no results.{reason}")
     return Answer(verdict(found), steps=_steps(found), figures=_figures(found))
 
 
@@ -97,11 +94,9 @@ def verdict(found: Facts) -> str:
         return "No repeat finished, so there are no results."
     if len(conditions) == 1:
         return " ".join([_one_condition(found, next(iter(conditions))), *_missing(found)])
-    if all(one.repeats < 2 for of in found.points.values() for one in of.values()):
+    if _are_single(found):
         return " ".join([_single_repeats(found), *_missing(found)])
-    fields = sorted(
-        (one for one in found.fields if one.count > 1), key=lambda one: -found.effect(one)
-    )
+    fields = sorted((one for one in found.fields if one.count > 1), key=lambda one: -found.effect(one))
     clauses = [_along(found, fields[0]), *(_beside(found, one, fields) for one in fields[1:])]
     same = [field_in_words(one.name) for one, text in zip(fields, clauses, strict=True) if not text]
     sentences = [text for text in clauses if text]
@@ -122,13 +117,14 @@ def _missing(found: Facts) -> list[str]:
 
 
 def _one_condition(found: Facts, key: tuple[str, ...]) -> str:
-    """What the only condition has."""
+    """What the only condition with values has."""
     parts = [
         f"{THINGS.get(name, METRICS[name].label)} is {_amount(name, of_metric[key])}"
         for name, of_metric in found.points.items()
         if key in of_metric
     ]
-    return f"There is one condition: {'; '.join(parts)}."
+    which = "The only condition with results" if found.empty else "The only condition"
+    return f"{which}, {_place(found.fields, key)}: {'; '.join(parts)}."
 
 
 def _single_repeats(found: Facts) -> str:
@@ -176,23 +172,23 @@ def _beside(found: Facts, one: Field, fields: Sequence[Field]) -> str:
         good, bad = (_key_of(values, choose(metric, values.values())) for choose in (best, worst))
         if not values[good].apart(values[bad]):
             continue
-        instead = f"{shown[bad]} instead of {shown[good]} ({field_in_words(one.name)})"
+        instead = f"with {shown[bad]} instead of {shown[good]} ({field_in_words(one.name)})"
         if name == RATE:
             cost = _cost(values[good], values[bad])
             most = _most(found, one, fields, (good, bad), cost)
             texts = in_order(one) if one.numbers else []
-            begin = _from(of_field.get(FREEZES, {}), texts[::-1] if _gets_better(of_field, texts) else texts, 0.0)
+            begin = _from(
+                of_field.get(FREEZES, {}), texts[::-1] if _gets_better(of_field, texts) else texts, 0.0
+            )
             freezes = f"; freezes begin at {shown[begin]}" if begin else ""
-            return f"{instead} costs {cost:.0f} % of the rate{most}{freezes}"
+            return f"{instead} the rate is {cost:.0f} % lower{most}{freezes}"
         thing = THINGS.get(name, metric.label)
-        verb = "raises" if values[bad].mean > values[good].mean else "lowers"
-        return f"{instead} {verb} {thing} from {_amount(name, values[good])} to {_amount(name, values[bad])}"
+        verb = "rises" if values[bad].mean > values[good].mean else "falls"
+        return f"{instead} {thing} {verb} from {_amount(name, values[good])} to {_amount(name, values[bad])}"
     return ""
 
 
-def _most(
-    found: Facts, one: Field, fields: Sequence[Field], ends: tuple[str, str], average: float
-) -> str:
+def _most(found: Facts, one: Field, fields: Sequence[Field], ends: tuple[str, str], average: float) -> str:
     """Where the cost in rate is largest along the other field of two, if it is above the average."""
     others = [other for other in fields if other != one]
     if len(found.fields) != 2 or len(others) != 1:
@@ -216,7 +212,7 @@ def _cost(good: Estimate, bad: Estimate) -> float:
 
 
 def _freezes(of_field: Mapping[str, Values], texts: Sequence[str], shown: Mapping[str, str]) -> str:
-    """From which value on video surely freezes, or how much longer it does; ``texts`` are from good to bad."""
+    """From which value on video freezes, or how much longer it does; ``texts`` are from good to bad."""
     values = of_field.get(FREEZES, {})
     if begin := _from(values, texts, 0.0):
         return f"freezes begin at {shown[begin]}"
@@ -248,12 +244,12 @@ def _changes(name: str, of_field: Mapping[str, Values], texts: Sequence[str]) ->
 
 
 def _from(values: Values, texts: Sequence[str], limit: float) -> str:
-    """The value from which on all intervals are above a limit, if the first one is not; otherwise empty."""
-    known = [text for text in texts if text in values]
-    over = [values[text].low > limit for text in known]
-    if not over or over[0] or not over[-1]:
+    """The value from which on all intervals are above a limit, and before which no mean is; or empty."""
+    known = [values[text] for text in texts if text in values]
+    begin = next((place for place, one in enumerate(known) if one.mean > limit), 0)
+    if not begin or not all(one.low > limit for one in known[begin:]):
         return ""
-    return known[len(over) - over[::-1].index(False)]
+    return [text for text in texts if text in values][begin]
 
 
 def _ends(of_field: Mapping[str, Values], name: str, texts: Sequence[str]) -> tuple[Estimate, ...]:
@@ -328,7 +324,15 @@ def _figure(
     of_flow = flow_in_words(one.flow) if found.flows > 1 else ""
     where = _place(found.fields, key) if several else ""
     mark, source = _mark(name, one.mean)
-    return Figure(label, value, unit, interval(one, metric.unit), ", ".join(filter(None, [where, of_flow])), mark, source)
+    return Figure(
+        label,
+        value,
+        unit,
+        interval(one, metric.unit),
+        ", ".join(filter(None, [where, of_flow])),
+        mark,
+        source,
+    )
 
 
 def _mark(name: str, value: float) -> tuple[str, str]:
@@ -342,17 +346,27 @@ def _mark(name: str, value: float) -> tuple[str, str]:
 def _steps(found: Facts) -> list[Step]:
     """The commands that show the worst condition over time, and which differences are more than chance."""
     steps = []
+    conditions = {key for of in found.points.values() for key in of}
     key = worst_condition(found)
     if key in found.example:
+        which = "worst condition" if len(conditions) > 1 else "condition"
         place = _place(found.fields, key)
-        steps.append(Step(f"see the worst condition ({place}) over time, simulated:", found.example[key]))
-    varied = [one for one in found.fields if one.count > 1]
-    if found.compare and varied:
-        one = max(varied, key=found.effect)
-        steps.append(
-            Step(f"compare the values of {field_in_words(one.name)}:", f"{found.compare} --by {one.name}")
-        )
+        steps.append(Step(f"see the {which} ({place}) over time, simulated:", found.example[key]))
+    if not found.path or not conditions:
+        return steps
+    if _are_single(found):
+        more = f"rtclab sweep --resume {found.path} --repeats {REPEATS}"
+        return [*steps, Step("add repeats, so that differences can be told from chance:", more)]
+    if len(conditions) > 1:
+        one = max((one for one in found.fields if one.count > 1), key=found.effect)
+        what = f"see which differences along the {field_in_words(one.name)} are more than chance:"
+        steps.append(Step(what, f"rtclab compare {found.path} --by {one.name}"))
     return steps
+
+
+def _are_single(found: Facts) -> bool:
+    """Whether no value is of more than one repeat."""
+    return all(one.repeats < 2 for of in found.points.values() for one in of.values())
 
 
 def worst_condition(found: Facts) -> tuple[str, ...]:

@@ -10,7 +10,7 @@ import numpy as np
 from rtclab.experiment.fields import Field
 from rtclab.metrics import Metric
 from rtclab.report.drawing import COLOURS, LIGHTEST, Cells, Style
-from rtclab.report.field_names import heading, in_order, short_values, unit_of
+from rtclab.report.field_names import heading, in_order, short_numbers, short_values, unit_of
 from rtclab.report.sweep_plots import MAX_PRINTED_CELLS
 from rtclab.report.sweep_values import LIMITS, Estimate, Limit, amount, interval, three_digits
 from rtclab.report.words import MISSING, flow_in_words
@@ -72,7 +72,7 @@ class Map:
 
 
 def oriented(first: Field, second: Field) -> tuple[Field, Field]:
-    """The fields of the columns and of the rows: long texts are rows, and otherwise the most values columns."""
+    """The fields of the columns and of the rows: rows have the long texts, or else the fewer values."""
     by_width = sorted([first, second], key=lambda one: (max(map(len, one.texts)) > LONG, -one.count))
     return by_width[0], by_width[1]
 
@@ -121,9 +121,7 @@ def heat_map(
         text = three_digits(one.mean / size) if printed else ""
         return Cell(text, ", ".join(filter(None, told)), *looks[key], edges.get(key, ""), commands.get(key))
 
-    of_x, of_y = ({text: shown[text] for text in texts} for shown, texts in ((shown_x, columns), (shown_y, rows)))
-    of_x = _without_unit(x, of_x)
-    of_y = _without_unit(y, of_y)
+    of_x, of_y = _without_unit(x), _without_unit(y)
     lightest = "#{:02x}{:02x}{:02x}".format(*LIGHTEST.astype(int).tolist())
     return Map(
         ", ".join(filter(None, [f"{metric.label} ({unit})" if unit else metric.label, whose])),
@@ -139,10 +137,9 @@ def heat_map(
     )
 
 
-def _without_unit(field: Field, shown: Mapping[str, str]) -> dict[str, str]:
-    """The values without the unit, which the title of the axis has."""
-    unit = unit_of(field)[1] if field.numbers else ""
-    return {text: value.removesuffix(unit).strip() if unit else value for text, value in shown.items()}
+def _without_unit(field: Field) -> dict[str, str]:
+    """The values without the unit, which the title of the axis has, by how they were written."""
+    return dict(zip(field.texts, short_numbers(field), strict=True))
 
 
 def _drawn_limits(metric: Metric, found: Mapping[tuple[str, str], Estimate]) -> list[tuple[str, Limit]]:
@@ -160,7 +157,7 @@ def _drawn_limits(metric: Metric, found: Mapping[tuple[str, str], Estimate]) -> 
 def _edges(
     metric: Metric, found: Mapping[tuple[str, str], Estimate], columns: Sequence[str], rows: Sequence[str]
 ) -> dict[tuple[str, str], str]:
-    """By cell, classes for its left and upper side, if its neighbour there is on the other side of a limit."""
+    """By cell, classes for its left and upper edge, if a limit is between it and its neighbour there."""
     classes: dict[tuple[str, str], str] = {}
     limits = _drawn_limits(metric, found)
     for down, row in enumerate(rows):

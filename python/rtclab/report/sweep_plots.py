@@ -357,9 +357,7 @@ def cut(summary: pl.DataFrame, highest: Mapping[str, float]) -> pl.DataFrame:
     """A summary in which no interval of a metric ends above what is possible, unless its mean does."""
     largest_of = pl.col("metric").cast(pl.String).replace_strict(dict(highest), default=inf)
     end = pl.min_horizontal("ci95_high", pl.max_horizontal(largest_of, "mean"))
-    return summary.with_columns(
-        ci95_high=pl.when(pl.col("ci95_high").is_null()).then(None).otherwise(end)
-    )
+    return summary.with_columns(ci95_high=pl.when(pl.col("ci95_high").is_null()).then(None).otherwise(end))
 
 
 def _interval(rows: pl.DataFrame) -> tuple[Array, Array]:

@@ -1,4 +1,4 @@
-"""Values of a sweep as its page shows them: the worst flow of each condition, limits, and amounts in words."""
+"""Values of a sweep as its page shows them: the worst flows, limits, and amounts in words."""
 
 from __future__ import annotations
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from math import inf
+from math import inf, prod
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -34,7 +34,7 @@ from rtclab.report.sweep_values import (
     worst,
     worst_by_point,
 )
-from rtclab.report.words import flow_in_words, number, versions
+from rtclab.report.words import flow_in_words, versions
 from rtclab.scenario import Scenario
 from rtclab.trace import OpenWindow, Run, window_in_words
 
@@ -184,7 +184,6 @@ class SweepPage:
     @cached_property
     def _facts(self) -> Facts:
         results, fields = self.results, self.results.varied
-        failures = results.failures()
         lasts = {measured_s(run) for run in results.runs}
         along: dict[str, dict[str, Mapping[str, Estimate]]] = {field.name: {} for field in fields}
         points: dict[str, Mapping[tuple[str, ...], Estimate]] = {}
@@ -197,21 +196,18 @@ class SweepPage:
                     text: one for (text,), one in worst_by_point(means, [field.name]).items()
                 }
         known = {key for of_metric in points.values() for key in of_metric}
-        empty = [
-            label for label, key in zip(results.conditions, self._keys, strict=True) if key not in known
-        ]
+        empty = [label for label, key in zip(results.conditions, self._keys, strict=True) if key not in known]
         return Facts(
             fields,
             along,
             points,
             seconds=lasts.pop() if len(lasts) == 1 else None,
-            failed=failures.height,
+            failed=results.failures().height,
             planned=results.planned,
-            reason=str(failures["reason"][0]).partition("\n")[0] if failures.height else "",
             empty=empty,
             flows=self.rows["flow"].n_unique() if self.metrics else 0,
             example=self.commands,
-            compare=f"rtclab compare {results.path}" if results.fields else "",
+            path=str(results.path) if results.fields else "",
         )
 
     def _averaged(self, metric: Metric, fields: Sequence[Field]) -> pl.DataFrame:
@@ -258,17 +254,19 @@ class SweepPage:
             points = {(key[0], key[1]): of for key, of in by_point(means, names).items()}
             if not points:
                 continue
-            every = [one.mean for of in points.values() for one in of.values()]
-            for place, flow in enumerate(self.choices):
-                shown = {
+            of_choices = [
+                {
                     key: of[flow] if flow else worst(metric, of.values())
                     for key, of in points.items()
                     if not flow or flow in of
                 }
+                for flow in self.choices
+            ]
+            means_shown = [one.mean for shown in of_choices for one in shown.values()]
+            between = min(means_shown), max(means_shown)
+            for place, (flow, shown) in enumerate(zip(self.choices, of_choices, strict=True)):
                 if shown:
-                    between = min(every), max(every)
-                    whose = self.whose(flow)
-                    one = heat_map(metric, self.mapped, shown, whose, between, commands)
+                    one = heat_map(metric, self.mapped, shown, self.whose(flow), between, commands)
                     found.append(View(index, place, one))
         return found
 
@@ -399,6 +397,7 @@ def write_sweep_report(results: Swept, summary: pl.DataFrame, chosen: SweepView 
         window=results.window and window_in_words(results.window),
         found=page.answer,
         size=_size(results),
+        single=results.runs[0].planned < 2,
         facts=_facts(results),
         fields=[(heading(field.name), field.name, ", ".join(field.texts)) for field in results.varied],
         views=page.views,
@@ -476,12 +475,13 @@ def _of_flows(results: Swept, rows: pl.DataFrame, chosen: SweepView) -> pl.DataF
 
 def _size(results: Swept) -> str:
     """How much was run, in words: ``5 × 4 conditions, 3 repeats of each, all 60 finished``."""
-    counts = " × ".join(str(field.count) for field in results.varied)
-    product = len(results.varied) > 1
-    many = f"{counts} = {len(results.conditions)} conditions" if product else count(len(results.conditions), "condition")
+    counts = [field.count for field in results.varied]
+    conditions = count(len(results.conditions), "condition")
+    if len(counts) > 1 and prod(counts) == len(results.conditions):
+        conditions = f"{' × '.join(map(str, counts))} = {conditions}"
     done = "all" if results.finished == results.planned else f"{results.finished} of"
     repeats = count(results.runs[0].planned, "repeat")
-    return f"{many}, {repeats} of each, {done} {results.planned} finished"
+    return f"{conditions}, {repeats} of each, {done} {results.planned} finished"
 
 
 def _facts(results: Swept) -> list[tuple[str, str]]:
