@@ -33,6 +33,8 @@ LEAST_LOST = 0.5
 """Changes of the packet loss that end below this percentage are not mentioned."""
 REPEATS = 5
 """Number of repeats that are recommended where there is one."""
+CONDITION = "condition"
+"""The field of conditions that have no varied fields."""
 THINGS = {
     RATE: "the rate",
     FREEZES: "the time that video is frozen",
@@ -77,9 +79,10 @@ class Facts:
     example: Mapping[tuple[str, ...], str] = field(default_factory=dict)
     path: str = ""
 
-    def effect(self, one: Field) -> float:
-        """How much the first metric that differs changes along a field, relative to its largest value."""
-        return _effect(self.along[one.name])
+    def effect(self, one: Field) -> tuple[float, ...]:
+        """How much each metric changes along a field, relative to its largest value; 0 within intervals."""
+        of_field = self.along[one.name]
+        return tuple(_effect(name, of_field.get(name, {})) for name in self.points)
 
 
 def answer(found: Facts) -> Answer:
@@ -96,11 +99,13 @@ def verdict(found: Facts) -> str:
         return " ".join([_one_condition(found, next(iter(conditions))), *_missing(found)])
     if _are_single(found):
         return " ".join([_single_repeats(found), *_missing(found)])
-    fields = sorted((one for one in found.fields if one.count > 1), key=lambda one: -found.effect(one))
+    fields = sorted((one for one in found.fields if one.count > 1), key=found.effect, reverse=True)
     clauses = [_along(found, fields[0]), *(_beside(found, one, fields) for one in fields[1:])]
     same = [field_in_words(one.name) for one, text in zip(fields, clauses, strict=True) if not text]
     sentences = [text for text in clauses if text]
-    if same:
+    if same == [CONDITION]:
+        sentences.append("The conditions do not differ beyond the 95 % intervals")
+    elif same:
         none = f"Different values of the {names_in_words(same, MOST_NAMED)}"
         sentences.append(f"{none} make no difference beyond the 95 % intervals")
     return " ".join([*(f"{text[0].upper()}{text[1:]}." for text in sentences), *_missing(found)])
@@ -267,14 +272,13 @@ def _gets_better(of_field: Mapping[str, Values], texts: Sequence[str]) -> bool:
     return False
 
 
-def _effect(of_field: Mapping[str, Values]) -> float:
-    """How much the first metric changes along a field, relative to its largest value; 0 within intervals."""
-    for name, values in of_field.items():
-        means = [one.mean for one in values.values()]
-        good, bad = (choose(METRICS[name], values.values()) for choose in (best, worst))
-        if good.apart(bad):
-            return (max(means) - min(means)) / (max(map(abs, means)) or 1.0)
-    return 0.0
+def _effect(name: str, values: Values) -> float:
+    """How much a metric changes, relative to its largest value; 0 if the intervals of its ends overlap."""
+    if not values:
+        return 0.0
+    good, bad = (choose(METRICS[name], values.values()) for choose in (best, worst))
+    largest = max(abs(one.mean) for one in values.values())
+    return abs(good.mean - bad.mean) / largest if largest and good.apart(bad) else 0.0
 
 
 def _is_loss(one: Field) -> bool:

@@ -18,6 +18,7 @@ FILE = "SCENARIO.toml"
 """Stands for the scenario's file, whose place no store keeps."""
 NOT_SET = ("name", "title", "source", "repeats", "record")
 """Fields of a scenario that a command need not set, because the example does not depend on them."""
+PARTICIPANTS = "participants."
 CONTROL = "control"
 """The varied field that ``--control`` sets."""
 MOST_SET = 12
@@ -87,7 +88,7 @@ def _changes(scenario: Mapping[str, Any], fields: Sequence[Field]) -> dict[str, 
         return None
     varied = [name for field in fields for name in split_fields(field.name)]
     found = {}
-    for path, value, usual in _differences(scenario, shipped):
+    for path, value, usual in _differences(scenario, _with_defaults(shipped, scenario)):
         if path in NOT_SET or path.endswith("digest") or any(_within(path, name) for name in varied):
             continue
         if value is None or isinstance(value, dict | list) or isinstance(usual, list):
@@ -105,8 +106,19 @@ def _shipped(name: str) -> dict[str, Any] | None:
         return None
 
 
+def _with_defaults(shipped: Mapping[str, Any], scenario: Mapping[str, Any]) -> dict[str, Any]:
+    """The shipped scenario; what its participants do not set is as in the tables for everybody."""
+    everybody = {
+        who: {key: scenario.get(key) if value is None else value for key, value in own.items()}
+        for who, own in shipped["participants"].items()
+    }
+    return {**shipped, "participants": everybody}
+
+
 def _differences(one: Any, other: Any, path: str = "") -> Iterator[tuple[str, Any, Any]]:
     """The path of each leaf that differs, with both values."""
+    if one is None and path.startswith(PARTICIPANTS):
+        return  # as in the table for everybody
     if isinstance(one, dict) and (isinstance(other, dict) or other is None):
         for key in one:
             yield from _differences(one[key], (other or {}).get(key), f"{path}.{key}".lstrip("."))

@@ -89,30 +89,34 @@ def heat_map(
 
     Args:
         metric: the metric.
-        fields: the fields of the columns and of the rows.
+        fields: both fields.
         found: the estimates by the values of both fields, as they were written.
         whose: whose values they are, such as ``worst of both directions``.
         between: the values of the lightest and of the darkest cell.
         commands: the numbers of the commands, by the values of both fields.
     """
-    x, y = fields
+    x, y = oriented(*fields)
     columns, rows = in_order(x), in_order(y)
     if y.numbers:
         rows = rows[::-1]  # large values are at the top, as on an axis
+
+    def key_of(column: str, row: str) -> tuple[str, str]:
+        return (column, row) if x == fields[0] else (row, column)
+
     printed = x.count * y.count <= MAX_PRINTED_CELLS
     size = 1000.0 if metric.unit == "kbit/s" and between[1] >= 1000 else 1.0
     unit = "Mbit/s" if size == 1000.0 else metric.unit
-    keys = [(column, row) for row in rows for column in columns]
-    known = [key for key in keys if key in found]
+    known = list(found)
     values = np.array([found[key].mean for key in known])
     nothing = np.empty(0)
     look = Cells(Style("", COLOURS[0]), nothing, nothing, values, values, values, between)
     looks = dict(zip(known, zip(look.colours, look.inks, strict=True), strict=True))
-    edges = _edges(metric, found, columns, rows)
-    shown_x, shown_y = short_values(x), short_values(y)
+    edges = _edges(metric, found, [[key_of(column, row) for column in columns] for row in rows])
+    shown = [short_values(field) for field in fields]
 
     def cell(column: str, row: str) -> Cell:
-        key, place = (column, row), f"{shown_x[column]}, {shown_y[row]}"
+        key = key_of(column, row)
+        place = ", ".join(of[text] for of, text in zip(shown, key, strict=True))
         if key not in found:
             return Cell(MISSING if printed else "", f"{place}: no value", at=commands.get(key))
         one = found[key]
@@ -155,23 +159,24 @@ def _drawn_limits(metric: Metric, found: Mapping[tuple[str, str], Estimate]) -> 
 
 
 def _edges(
-    metric: Metric, found: Mapping[tuple[str, str], Estimate], columns: Sequence[str], rows: Sequence[str]
+    metric: Metric, found: Mapping[tuple[str, str], Estimate], keys: Sequence[Sequence[tuple[str, str]]]
 ) -> dict[tuple[str, str], str]:
-    """By cell, classes for its left and upper edge, if a limit is between it and its neighbour there."""
+    """By cell, classes for its left and upper edge, if a limit is between it and its neighbour there.
+
+    ``keys`` are the cells of each row.
+    """
     classes: dict[tuple[str, str], str] = {}
     limits = _drawn_limits(metric, found)
-    for down, row in enumerate(rows):
-        for across, column in enumerate(columns):
-            beside = (columns[across - 1], row) if across else None
-            above = (column, rows[down - 1]) if down else None
-            for side, other in (("left", beside), ("top", above)):
-                if other is None or other not in found or (column, row) not in found:
-                    continue
-                low, high = sorted((found[column, row].mean, found[other].mean))
-                passed = [kind for kind, limit in limits if low <= limit.value < high]
-                if passed:
-                    old = classes.get((column, row), "")
-                    classes[column, row] = f"{old} {side}-{passed[-1]}".strip()
+    for down, row in enumerate(keys):
+        for across, key in enumerate(row):
+            beside = {"left": row[across - 1]} if across else {}
+            beside |= {"top": keys[down - 1][across]} if down else {}
+            sides = []
+            for side, other in beside.items():
+                if key in found and other in found:
+                    low, high = sorted((found[key].mean, found[other].mean))
+                    sides += [f"{side}-{kind}" for kind, limit in limits if low <= limit.value < high][-1:]
+            classes[key] = " ".join(sides)
     return classes
 
 

@@ -24,7 +24,7 @@ from rtclab.report.page import write_page
 from rtclab.report.plot import Plot
 from rtclab.report.sweep_answer import Facts, answer, verdict
 from rtclab.report.sweep_examples import FILE, can_be_set, example_command, needs_file
-from rtclab.report.sweep_maps import Map, heat_map, oriented
+from rtclab.report.sweep_maps import Map, heat_map
 from rtclab.report.sweep_plots import GROUP_WIDTH, MAX_FLOWS, MAX_LINES, MAX_PRINTED_CELLS, cut, sweep_plot
 from rtclab.report.sweep_values import (
     Estimate,
@@ -41,6 +41,8 @@ from rtclab.trace import OpenWindow, Run, window_in_words
 MAX_ROWS = 200
 """Maximum number of rows in the table of points. The store has all rows."""
 MAX_FAILURES = 20
+LONGEST_NAME = 20
+"""Maximum number of letters of a name below an axis; the tables have the whole names."""
 MAX_OPEN_ROWS = 16
 """The table of conditions is folded if it has more rows."""
 MAX_COMMANDS = 1000
@@ -219,15 +221,16 @@ class SweepPage:
 
     @cached_property
     def mapped(self) -> tuple[Field, Field] | None:
-        """The fields of the columns and rows of the heat maps; None if the page has none.
+        """The two fields of the heat maps; None if the page has none.
 
         Of more than two fields they are the two along which the metrics change most.
         """
         view = self.chosen
         if len(self.fields) < 2 or (view.x, view.by, view.average) != (None, None, ()) or not self.metrics:
             return None
-        ranked = sorted(self.fields, key=lambda field: -self._facts.effect(field))[:2]
-        return oriented(*[field for field in self.fields if field in ranked])
+        ranked = sorted(self.fields, key=self._facts.effect, reverse=True)[:2]
+        first, second = (field for field in self.fields if field in ranked)
+        return first, second
 
     @cached_property
     def choices(self) -> list[str]:
@@ -299,6 +302,8 @@ class SweepPage:
             if merged and self.chosen.flow is None:
                 rows = self._merged(metric, rows)
             plots = self._plots(metric.name, rows)
+            if merged:
+                plots = [with_short_names(plot) for plot in plots]
             found += [in_one(plot) for plot in plots] if merged and len(self.fields) == 1 else plots
         return found
 
@@ -419,6 +424,13 @@ def write_sweep_report(results: Swept, summary: pl.DataFrame, chosen: SweepView 
 def sweep_plots(results: Swept, summary: pl.DataFrame, chosen: SweepView) -> list[Plot]:
     """The plots of the chosen metrics or of the metrics that decide, in the order of the report."""
     return SweepPage(results, summary, chosen).plots(merged=False)
+
+
+def with_short_names(plot: Plot) -> Plot:
+    """The plot with the middle of long names below the horizontal axis left out."""
+    begin, end = LONGEST_NAME // 2, LONGEST_NAME // 2 - 1
+    names = [name if len(name) <= LONGEST_NAME else f"{name[:begin]}…{name[-end:]}" for name in plot.x.names]
+    return replace(plot, x=replace(plot.x, names=names))
 
 
 def in_one(plot: Plot) -> Plot:
