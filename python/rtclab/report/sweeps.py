@@ -124,8 +124,9 @@ class SweepPage:
 
     def __init__(self, results: Swept, summary: pl.DataFrame, chosen: SweepView) -> None:
         self.results, self.chosen = results, chosen
-        self.fields = [field for field in results.varied if field.count > 1] or list(results.varied[:1])
-        self._names = [field.name for field in results.varied]
+        self.varied = results.varied
+        self.fields = [field for field in self.varied if field.count > 1] or list(self.varied[:1])
+        self._names = [field.name for field in self.varied]
         self.highest = largest_pictures(results.runs)
         self.summary = cut(_of_flows(results, summary, chosen), self.highest)
 
@@ -169,9 +170,9 @@ class SweepPage:
         if not self.results.fields or len(self.results.runs) > MAX_COMMANDS:
             return {}
         return {
-            key: example_command(run, self.results.varied, dict(zip(self._names, key, strict=True)))
+            key: example_command(run, self.varied, dict(zip(self._names, key, strict=True)))
             for key, run in zip(self._keys, self.results.runs, strict=True)
-            if key and can_be_set(run, self.results.varied)
+            if key and can_be_set(run, self.varied)
         }
 
     @cached_property
@@ -185,7 +186,7 @@ class SweepPage:
 
     @cached_property
     def _facts(self) -> Facts:
-        results, fields = self.results, self.results.varied
+        results, fields = self.results, self.varied
         lasts = {measured_s(run) for run in results.runs}
         along: dict[str, dict[str, Mapping[str, Estimate]]] = {field.name: {} for field in fields}
         points: dict[str, Mapping[tuple[str, ...], Estimate]] = {}
@@ -361,10 +362,10 @@ class SweepPage:
             cells.setdefault(key, {})[row["metric"]] = row
         counts = {key: max(row["repeats"] for row in known.values()) for key, known in cells.items()}
         most = max(counts.values(), default=0)
-        order = [{text: place for place, text in enumerate(in_order(one))} for one in self.results.varied]
+        order = [{text: place for place, text in enumerate(in_order(one))} for one in self.varied]
         numbers = {key: index for index, key in enumerate(self.commands)}
         ranked = sorted(cells, key=lambda key: [of[text] for of, text in zip(order, key[:-1], strict=True)])
-        shown = [short_values(one) for one in self.results.varied]
+        shown = [short_values(one) for one in self.varied]
         return [
             PointLine(
                 [of[text] for of, text in zip(shown, key[:-1], strict=True)],
