@@ -11,7 +11,7 @@ sys.path.insert(0, str(HERE / "_ext"))
 project = "rtclab"
 author = "the authors of rtclab"
 release = version = rtclab.__version__
-extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon", "generated"]
+extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon", "gallery", "generated"]
 exclude_patterns = ["_ext"]
 
 myst_enable_extensions = ["colon_fence", "deflist"]

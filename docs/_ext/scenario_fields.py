@@ -10,7 +10,6 @@ from rtclab.scenario.reference import (
     QUANTITIES,
     Place,
     default_in_words,
-    joined,
     own_fields,
     places,
     values_in_words,
@@ -53,9 +52,8 @@ def _section(place: Place) -> str:
 
 
 def _row(place: Place, name: str, about: FieldInfo) -> list[str]:
-    path = joined(place.paths[0], about.alias or name)
     return [
-        code(path),
+        code(about.alias or name),
         values_in_words(about.annotation, about.metadata, code, _link),
         default_in_words(about, code),
         one_line(descriptions(place.model)[name]),

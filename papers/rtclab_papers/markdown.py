@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 
 from rtclab.metrics import METRICS
 from rtclab.report import Drawing, as_svg
@@ -19,14 +20,25 @@ def notes_of(page: Path) -> str:
     return NOTES + (text.partition(NOTES)[2] or "\n")
 
 
-def write_page(page: Path, blocks: Iterable[str], drawings: Iterable[Drawing] = ()) -> None:
-    """Writes a page of blocks, and beside it each drawing as ``PAGE-DRAWING.svg``.
+def write_page(
+    page: Path,
+    blocks: Iterable[str],
+    drawings: Iterable[Drawing] = (),
+    pictures: Mapping[str, str] = MappingProxyType({}),
+) -> None:
+    """Writes a page of blocks, and beside it each picture as ``PAGE-NAME.svg``.
 
     The text below the line ``NOTES`` of an earlier page is kept.
+
+    Args:
+        page: the Markdown file.
+        blocks: what it says.
+        drawings: plots, which have their names.
+        pictures: contents of SVG files, by name.
     """
     page.parent.mkdir(parents=True, exist_ok=True)
-    for drawing in drawings:
-        write_text(page.with_name(f"{page.stem}-{drawing.name}.svg"), as_svg(drawing))
+    for name, content in [*((one.name, as_svg(one)) for one in drawings), *pictures.items()]:
+        write_text(page.with_name(f"{page.stem}-{name}.svg"), content)
     write_text(page, "\n\n".join([*blocks, notes_of(page)]))
 
 
@@ -54,10 +66,25 @@ def bullets(lines: Iterable[str]) -> list[str]:
     return [block] if block else []
 
 
+def folded(summary: str, *blocks: str) -> str:
+    """Blocks below a line that shows and hides them, as one block. They must not have headings."""
+    return "\n\n".join([f"<details>\n<summary>{summary}</summary>", *blocks, "</details>"])
+
+
 def names(quoted: Sequence[str]) -> str:
     """Names in a sentence: ```a`, `b` and `c```; ``nobody`` without any."""
-    *first, last = [f"`{name}`" for name in quoted] or ["nobody"]
+    return listed([f"`{name}`" for name in quoted] or ["nobody"])
+
+
+def listed(words: Sequence[str]) -> str:
+    """At least one thing in a sentence: ``a, b and c``."""
+    *first, last = words
     return f"{', '.join(first)} and {last}" if first else last
+
+
+def in_sentence(label: str) -> str:
+    """A label within a sentence: ``freeze count W3C``, ``RTT``."""
+    return label if label[1:2].isupper() else label[:1].lower() + label[1:]
 
 
 def with_unit(metric: str) -> str:

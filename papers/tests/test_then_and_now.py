@@ -149,7 +149,7 @@ def test_disturbed_and_failed_repeats_are_marked_and_named() -> None:
         record("singh2013/latency-100ms", LIVE, 0, outcome="failed", reason=died),
     )
     lines = {line.key: line for line in TABLE_I.lines}
-    assert number_of(lines["50 ms|Rate (kbit/s)"], numbers, LIVE) == "1000 †‡"
+    assert number_of(lines["50 ms|Rate (kbit/s)"], numbers, LIVE) == "1000\u00a0†‡"
     assert number_of(lines["100 ms|Rate (kbit/s)"], numbers, LIVE) == "failed 1 of 1"
     text = "\n\n".join(blocks("page", numbers))
     assert "0 undisturbed, 1 disturbed by the machine in each of 3 tries, 2 failed" in text

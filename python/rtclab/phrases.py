@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 FORCE = "--force-fieldtrials="
@@ -62,6 +63,13 @@ def field_trials(scenario: Mapping[str, Any]) -> dict[str, list[str]]:
         for trials in filter(None, given):
             found.setdefault(trials, []).append(name)
     return found
+
+
+def name_for_commands(path: Path) -> str:
+    """What results are called in commands: their name below ``runs``, or else their path."""
+    below = Path("runs").resolve()
+    resolved = path.resolve()
+    return resolved.relative_to(below).as_posix() if resolved.is_relative_to(below) else str(path)
 
 
 def names_in_words(names: Sequence[str], most: int) -> str:

@@ -8,9 +8,13 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+import polars as pl
 import pytest
+import typer
 
 import rtclab
+from rtclab.arenas.controls import default_controls
+from rtclab.cli.app import app
 from rtclab.metrics import METRICS
 from rtclab.scenario import Bitrate, Scenario
 
@@ -58,7 +62,58 @@ def test_the_first_screen_of_the_architecture_names_every_part_of_the_package() 
     assert parts - {"__init__.py", "__pycache__"} <= named
 
 
-def test_files_that_the_readme_points_at_exist() -> None:
-    for target in re.findall(r"\]\(([^)#]+)[^)]*\)", README):
-        if target != "docs/sim-vs-live.md":  # made by `rtclab validate`, which takes a quarter of an hour
-            assert (ROOT / target).exists(), target
+LINK = re.compile(r"\]\(([^)#]+)#?([^)]*)\)")
+FRONT = ("README.md", "CHANGELOG.md", "CONTRIBUTING.md")
+
+
+@pytest.mark.parametrize("page", FRONT)
+def test_files_and_sections_that_a_page_points_at_exist(page: str) -> None:
+    for target, section in LINK.findall((ROOT / page).read_text(encoding="utf-8")):
+        if target.startswith("https://"):
+            continue
+        assert (ROOT / target).exists(), target
+        if section:
+            headings = re.findall(r"^#+ (.*)$", (ROOT / target).read_text(encoding="utf-8"), re.MULTILINE)
+            assert section in {heading.lower().replace(" ", "-") for heading in headings}, section
+
+
+@pytest.mark.parametrize("page", FRONT)
+def test_commands_that_a_page_names_exist(page: str) -> None:
+    named = re.findall(r"[`$] ?rtclab (\w[\w-]*)", (ROOT / page).read_text(encoding="utf-8"))
+    group = typer.main.get_command(app)
+    assert named
+    assert set(named) <= {*group.list_commands(typer.Context(group))}
+
+
+def test_the_changelog_names_every_congestion_control_of_2026() -> None:
+    text = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
+    assert {*default_controls()} <= set(re.findall(r"[\w-]+", text))
+
+
+COMPARED = {
+    "receiving rate": "receiving_rate",
+    "round-trip time": "rtt",
+    "95th percentile of the queuing delay": "queuing_delay_p95",
+    "number of freezes (W3C)": "freeze_count_w3c",
+}
+"""The metrics of the table about random networks, by their words."""
+HELD_OUT = "151-200"
+
+
+def test_the_errors_that_the_readme_states_are_those_of_the_random_networks_held_out() -> None:
+    head, _, errors, by_chance = re.findall(r"^\|.*\|$", README, re.MULTILINE)[:4]
+    words = [word.strip() for word in head.split("|")[2:-1]]
+    assert words == [*COMPARED]
+    conditions = pl.read_csv(ROOT / "docs" / "data" / "twin.csv").filter(group=HELD_OUT)
+    assert f"[{conditions.height} random networks](docs/twin.md)" in README
+    values = pl.read_csv(ROOT / "docs" / "data" / "twin-values.csv").join(conditions, on="name", how="semi")
+    chance = pl.read_csv(ROOT / "docs" / "data" / "twin-chance.csv").filter(group=HELD_OUT)
+    error = (pl.col("simulated") - pl.col("live")).abs() / pl.col("live")
+    for word, of, by in zip(words, _percent(errors), _percent(by_chance), strict=True):
+        rows = values.filter(pl.col("live") > 0, metric=COMPARED[word]).drop_nulls()
+        assert of == round(100 * rows.select(error.median()).item(), 1), word
+        assert by == round(100 * chance.filter(metric=COMPARED[word])["error"].item(), 1), word
+
+
+def _percent(row: str) -> list[float]:
+    return [float(number) for number in re.findall(r"([\d.]+) %", row)]

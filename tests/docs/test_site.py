@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import html
+import importlib
 import re
 import shlex
 import sqlite3
@@ -11,6 +12,7 @@ import sys
 from contextlib import closing
 from html.parser import HTMLParser
 from pathlib import Path
+from types import ModuleType, SimpleNamespace
 from typing import Any
 from urllib.parse import unquote, urlsplit
 
@@ -20,6 +22,7 @@ from pydantic import BaseModel
 
 import rtclab
 from rtclab import _native
+from rtclab.backend.live.browsers.launch_options import find_chromium
 from rtclab.cli.app import app
 from rtclab.metrics import METRICS
 from rtclab.scenario import Scenario
@@ -93,7 +96,7 @@ def test_every_field_of_a_scenario_is_on_its_page_with_a_sentence(site: Path) ->
         for name, field in model.model_fields.items():
             sentence = " ".join(descriptions(model)[name].replace("`", "").split())
             assert sentence.endswith("."), sentence
-            assert f".{field.alias or name} " in shown or f" {field.alias or name} " in shown
+            assert f" {field.alias or name} " in shown
             assert sentence in shown, f"{model.__name__}.{name}"
 
 
@@ -202,3 +205,63 @@ def test_the_site_has_the_generated_parts_instead_of_the_lines_about_them(site: 
 def test_no_page_is_empty(site: Path) -> None:
     for file in (ROOT / "docs").glob("*.md"):
         assert len(text_of(site / f"{file.stem}.html")) > 300, file.name
+
+
+@pytest.fixture
+def gallery(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
+    """The extension that makes the pages of the gallery."""
+    monkeypatch.syspath_prepend(ROOT / "docs" / "_ext")
+    return importlib.import_module("gallery")
+
+
+GALLERY = (ROOT / "docs" / "gallery.md").read_text(encoding="utf-8")
+INDEX = (ROOT / "docs" / "index.md").read_text(encoding="utf-8")
+
+
+def test_every_section_of_the_gallery_shows_a_page_that_its_commands_left(
+    site: Path, gallery: ModuleType
+) -> None:
+    examples = gallery.examples_of(GALLERY)
+    assert [one.title for one in examples] == re.findall("^## (.*)$", GALLERY, re.MULTILINE)
+    page = Page(site / "gallery.html")
+    for example in examples:
+        made = site / "_static" / "gallery" / f"{example.name}.html"
+        assert made.read_text(encoding="utf-8").lower().startswith("<!doctype html>"), example.title
+        assert example.name in page.ids
+        assert f"_static/gallery/{example.name}.html" in page.links
+    assert "The page is" not in text_of(site / "gallery.html")
+
+
+def test_with_chromium_the_site_has_a_picture_of_each_page_in_each_colour_scheme(
+    site: Path, gallery: ModuleType
+) -> None:
+    taken = {file.name: file.stat().st_size for file in (site / "_static" / "gallery").glob("*.png")}
+    wanted = [
+        f"{one.name}-{scheme}.png" for one in gallery.examples_of(GALLERY) for scheme in gallery.SCHEMES
+    ]
+    assert sorted(taken) == (sorted(wanted) if find_chromium() else [])
+    assert all(5_000 < size < 150_000 for size in taken.values()), taken
+
+
+def test_each_line_about_what_one_wants_to_do_is_a_card_about_a_page_of_the_gallery(
+    site: Path, gallery: ModuleType
+) -> None:
+    lines = re.findall(r"^- \*\*\[.*$", INDEX, re.MULTILINE)
+    assert 6 <= len(lines) <= 8
+    page = (site / "index.html").read_text(encoding="utf-8")
+    assert len(re.findall(r'class="card ', page)) == len(lines)
+    names = {example.name for example in gallery.examples_of(GALLERY)}
+    for line in lines:
+        assert (name := line.partition("gallery.md#")[2].rstrip(")")) in names, line
+        assert f'href="_static/gallery/{name}.html"' in page
+
+
+def test_without_pictures_cards_and_sections_link_to_the_pages(gallery: ModuleType, tmp_path: Path) -> None:
+    gallery.take_pictures(None, [tmp_path / "a-run.html"])
+    assert [*tmp_path.iterdir()] == []
+    builder = SimpleNamespace(outdir=tmp_path, builder=SimpleNamespace(format="html"))
+    for name, text in {"gallery": GALLERY, "index": INDEX}.items():
+        source = [text]
+        gallery.show(builder, name, source)
+        assert "<img" not in source[0]
+        assert '<p class="picture"><a href="_static/gallery/a-run.html">the page</a></p>' in source[0]

@@ -176,7 +176,7 @@ def test_every_packet_of_the_trace_is_described_by_the_monitor(call: Trace) -> N
 
 @pytest.mark.needs(*CALL)
 def test_wire_and_getstats_differ_by_the_headers_below_rtp(call: Trace) -> None:
-    rates = stream_rates(call)
+    rates = stream_rates(call, call.flows)
     assert [(row.flow, row.kind) for row in rates] == [("alice->bob", "video"), ("bob->alice", "video")]
     packets = call.table("packets").filter(protocol="rtp")
     for row in rates:

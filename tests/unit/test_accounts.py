@@ -458,8 +458,8 @@ def test_the_page_of_a_run_says_why(tmp_path: Path) -> None:
     (said,) = re.findall(r"<li>(alice → bob: .*)</li>", page)
     assert re.sub(r"</?a.*?>", "", said) == str(made.why(FLOW))
     linked = re.findall(r'<a href="#([\w-]+)">(.*?)</a>', said)
-    assert [plot for plot, _ in linked][:2] == ["waits", "rate"]
-    assert all(f'<figure id="{plot}">' in page for plot, _ in linked)
+    assert [plot for plot, _ in linked][:2] == ["resolution", "rate"]
+    assert all(f'<figure class="plot" id="{plot}">' in page for plot, _ in linked)
     # Everything but the flow, and what is between parts, is a link.
     assert re.sub(r"<a .*?</a>", "", said).strip("; .") == "alice → bob:"
 

@@ -46,7 +46,7 @@ def call(**more: Any) -> dict[str, Any]:
 
 
 def test_the_difference_between_wire_and_getstats_is_headers_and_padding() -> None:
-    (rates,) = wire.stream_rates(trace(**call()))
+    (rates,) = wire.stream_rates(trace(**call()), ["alice->bob"])
     assert (rates.flow, rates.kind) == ("alice->bob", "video")
     assert rates.wire == pytest.approx(50 * 1260 * 8 / 1000)  # 504 kbit/s
     assert rates.repair == pytest.approx(50 * 252 * 8 / 1000)
@@ -80,13 +80,13 @@ def test_padding_belongs_to_video_and_not_to_audio() -> None:
 def test_without_packets_there_is_no_wire_to_compare_with() -> None:
     made = call()
     del made["packets"]
-    assert wire.stream_rates(trace(**made)) == []
+    assert wire.stream_rates(trace(**made), ["alice->bob"]) == []
     assert wire.wire_received_kbps(trace(**made), "alice->bob").values.size == 0
 
 
 def test_one_report_gives_no_rate() -> None:
     made = call()
-    assert wire.stream_rates(trace(**(made | {"inbound_rtp": made["inbound_rtp"][:1]}))) == []
+    assert wire.stream_rates(trace(**(made | {"inbound_rtp": made["inbound_rtp"][:1]})), ["alice->bob"]) == []
 
 
 def test_the_report_shows_both_rates_of_a_stream_and_their_difference(tmp_path: Any) -> None:

@@ -16,13 +16,24 @@ from synthetic_run import call_tables, frame, report, second, write_run
 
 from rtclab.experiment import summary_of_run
 from rtclab.metrics import METRICS
-from rtclab.report import write_comparison, write_report
+from rtclab.report import run_plot, write_comparison, write_report
 from rtclab.trace import Lateness, Run
 
 VOID = {"meta", "link", "br", "hr", "img", "input"}
 DIED = "alice: the browser <died>\n  hint: look at alice.log"
 DEFINITIONS = "Definitions and sources of the metrics"
-PLOTS = ["rate", "target", "delay", "delay-distribution", "repeats", "frame-rate"]
+PLOTS = [
+    "rate",
+    "delay",
+    "rtt",
+    "loss",
+    "resolution",
+    "frame-rate",
+    "processor",
+    "target",
+    "delay-distribution",
+    "repeats",
+]
 
 
 class WellFormed(HTMLParser):
@@ -35,6 +46,8 @@ class WellFormed(HTMLParser):
         self.loads: list[str] = []
         self.text = ""
         self.charts: list[dict[str, Any]] = []
+        self.rows: list[dict[str, Any]] = []
+        """The rows of the timeline."""
 
     def handle_starttag(self, tag: str, attributes: list[tuple[str, str | None]]) -> None:
         if tag not in VOID:
@@ -53,8 +66,10 @@ class WellFormed(HTMLParser):
     def handle_data(self, data: str) -> None:
         if self.open[-1:] != ["script"]:
             self.text += data
-        elif self.ids[-1:] == ["charts"] and not self.charts:
-            self.charts = json.loads(data)
+        elif self.ids[-1:] == ["chart-data"] and not self.charts:
+            drawn = json.loads(data)
+            self.charts = [chart for chart in drawn if not chart["compact"]]
+            self.rows = [chart for chart in drawn if chart["compact"]]
 
 
 def parsed(page: Path) -> WellFormed:
@@ -87,7 +102,7 @@ def page(run: Run) -> Path:
 
 
 def test_every_tag_of_the_report_is_closed_in_order(page: Path) -> None:
-    assert {*PLOTS, "charts"} <= set(parsed(page).ids)
+    assert {*PLOTS, "chart-data", "timeline"} <= set(parsed(page).ids)
 
 
 def test_no_two_elements_of_the_report_share_an_id(page: Path) -> None:
@@ -102,18 +117,20 @@ def test_the_report_loads_nothing_from_outside_itself(page: Path) -> None:
     assert re.search(r"url\((?!#|data:)", text.partition("<script")[0]) is None
 
 
-def test_the_report_begins_with_calls_network_and_verdict(page: Path) -> None:
+def test_the_report_begins_with_the_answer_and_ends_with_how_it_was_made(page: Path) -> None:
     text = parsed(page).text
     places = [
         text.index(part)
         for part in (
-            "alice and bob call each other",
-            "capacity 1 Mbit/s, delay 25 ms, queue 300 ms",
+            "1 of 4 repeats failed or did not run to their end.",
+            "Timeline",
             "1 of 4 repeats failed; both directions used",
             "Receiving rate against the capacity",
-            "simulated (virtual time)",
             "Sending rate and target bitrate",
             DEFINITIONS,
+            "alice and bob call each other",
+            "capacity 1 Mbit/s, delay 25 ms, queue 300 ms",
+            "simulated (virtual time)",
         )
     ]
     assert places == sorted(places)
@@ -150,10 +167,18 @@ def test_the_report_names_scenario_machine_and_failures(page: Path) -> None:
 
 
 def test_each_plot_is_in_the_page_as_data_and_as_a_static_svg(page: Path) -> None:
-    charts = parsed(page).charts
+    parser = parsed(page)
+    charts = parser.charts
     assert [chart["name"] for chart in charts] == PLOTS
-    panels = sum(len(chart["axes"]) for chart in charts)
-    assert page.read_text(encoding="utf-8").count('<div class="outline"><svg') == panels == 2 * 4 + 2
+    panels = sum(len(chart["axes"]) for chart in [*charts, *parser.rows])
+    rows = len(parser.rows)
+    assert page.read_text(encoding="utf-8").count('<div class="outline"><svg') == panels == 2 * (8 + rows) + 2
+    assert [row["name"] for row in parser.rows] == [
+        "timeline-rate",
+        "timeline-delay",
+        "timeline-loss",
+        "timeline-picture",
+    ]
     # The encoder of this made-up run is at its one target all the time.
     assert labels(charts[0]) == {"alice → bob", "bob → alice", "capacity", "limit: maximum"}
 
@@ -161,7 +186,7 @@ def test_each_plot_is_in_the_page_as_data_and_as_a_static_svg(page: Path) -> Non
 def test_every_curve_of_a_plot_has_an_entry_in_its_legend(page: Path) -> None:
     text = page.read_text(encoding="utf-8")
     for chart in parsed(page).charts:
-        figure = text.partition(f'<figure id="{chart["name"]}">')[2].partition("</figure>")[0]
+        figure = text.partition(f'<figure class="plot" id="{chart["name"]}">')[2].partition("</figure>")[0]
         entries = re.findall(r'data-label="([^"]+)"', figure)
         assert set(entries) - {"range over repeats", "range over packets"} == labels(chart)
         assert len(entries) == len(set(entries))
@@ -260,7 +285,7 @@ def test_the_report_of_a_run_without_finished_repeats_says_why(tmp_path: Path) -
     assert "nothing to measure" in text
     assert "No repeat finished (no Chromium)." in text
     assert "<svg" not in page.read_text(encoding="utf-8")
-    assert "<script" not in page.read_text(encoding="utf-8")
+    assert 'id="chart-data"' not in page.read_text(encoding="utf-8")
 
 
 def test_a_run_with_empty_tables_has_a_report(tmp_path: Path) -> None:
@@ -269,17 +294,19 @@ def test_a_run_with_empty_tables_has_a_report(tmp_path: Path) -> None:
     assert "Call failures" in text
 
 
-def test_many_flows_have_a_panel_per_receiver_and_a_summary_of_their_metrics(tmp_path: Path) -> None:
+def test_many_flows_have_a_panel_per_receiver_in_a_plot_and_a_summary_of_their_metrics(
+    tmp_path: Path,
+) -> None:
     flows: dict[str, list[str]] = {f"p{index}->q": [] for index in range(8)} | {"p0->p1": []}
     rows = [second(at, 100 + int(flow[1]), flow=flow) for flow in flows for at in range(5)]
     run = write_run(tmp_path, [{"flow_seconds": frame("flow_seconds", rows)}], flows=flows)
     parser = parsed(write_report(run))
-    rate = parser.charts[0]
-    assert [axes["title"] for axes in rate["axes"]] == ["to q", "p0 → p1"]
-    assert {"from p0", "from p7"} <= labels(rate)
-    colours = [
-        mark["colour"] for axes in rate["axes"] for mark in axes["marks"] if mark["label"] == "from p0"
-    ]
+    assert [axes["title"] for axes in parser.charts[0]["axes"]] == [f"p{index} → q" for index in range(6)]
+    assert "Shown are 6 of 9 curves." in parser.text
+    rate = run_plot(run, "rate")
+    assert [axes.title for axes in rate.axes] == ["to q", "p0 → p1"]
+    assert {"from p0", "from p7"} <= {mark.look.label for mark in rate.marks}
+    colours = [mark.look.colour for mark in rate.marks if mark.look.label == "from p0"]
     assert len(colours) == 2
     assert len(set(colours)) == 1, "a sender has the same colour in every panel"
     # 1000 B are 8 kbit: 800 to 856 kbit/s, and 800 kbit/s once more: 824.9 on average.
@@ -316,7 +343,13 @@ def test_a_comparison_shows_both_runs_and_marks_only_significant_differences(tmp
     marked = re.findall(r'<span class="significant">\s*(\S+)', text.partition("more than chance")[2])
     assert marked == ["−15.00"]
     assert "(−50 %)" in parser.text
-    assert [chart["name"] for chart in parser.charts] == ["rate", "delay", "delay-distribution", "frame-rate"]
+    assert [chart["name"] for chart in parser.charts] == [
+        "rate",
+        "delay",
+        "loss",
+        "frame-rate",
+        "delay-distribution",
+    ]
     assert labels(parser.charts[0]) == {"first-call-sim-1", "first-call-sim-2"}  # no path has a capacity
 
 

@@ -16,7 +16,16 @@ from synthetic_run import call_tables, frame, second, write_run
 
 import rtclab
 from rtclab.errors import BadInput
-from rtclab.report import RUN_PLOTS, Plot, chart, comparison_plot, picture, run_plot, run_plots
+from rtclab.report import (
+    COMPARISON_PLOTS,
+    RUN_PLOTS,
+    Plot,
+    chart,
+    comparison_plot,
+    picture,
+    run_plot,
+    run_plots,
+)
 from rtclab.report.drawing import Axes, Axis, Dots, Line, Style
 from rtclab.report.picture_sizes import LEGEND_EDGE_IN, WIDE
 from rtclab.report.plot_kinds import Bars, bars
@@ -114,11 +123,9 @@ def test_a_flow_of_a_run_without_finished_repeats_cannot_be_drawn(tmp_path: Path
 
 
 def test_the_error_for_an_unknown_plot_lists_all_plots(run: Run) -> None:
-    with pytest.raises(BadInput, match=f"no plot `rtt`; expected {', '.join(RUN_PLOTS)}"):
-        run_plot(run, "rtt")
-    with pytest.raises(
-        BadInput, match="no plot `target`; expected rate, delay, delay-distribution, frame-rate"
-    ):
+    with pytest.raises(BadInput, match=f"no plot `rates`; expected {', '.join(RUN_PLOTS)}"):
+        run_plot(run, "rates")
+    with pytest.raises(BadInput, match=f"no plot `target`; expected {', '.join(COMPARISON_PLOTS)}"):
         comparison_plot({"a": run, "b": run}, "target")
 
 
@@ -130,7 +137,18 @@ def test_a_plot_that_would_be_empty_is_refused(tmp_path: Path) -> None:
 
 
 def test_a_run_has_the_plots_for_which_it_has_data(run: Run) -> None:
-    names = ["rate", "target", "delay", "delay-distribution", "repeats", "frame-rate"]
+    names = [
+        "rate",
+        "delay",
+        "rtt",
+        "loss",
+        "resolution",
+        "frame-rate",
+        "processor",
+        "target",
+        "delay-distribution",
+        "repeats",
+    ]
     assert [plot.name for plot in run_plots(run)] == names
 
 

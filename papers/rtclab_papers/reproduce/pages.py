@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -16,6 +17,7 @@ from rtclab_papers.reproduce.comparison import ComparedCell, Comparison, compare
 from rtclab_papers.reproduce.estimate import Outcome
 from rtclab_papers.reproduce.figure_marks import with_published
 from rtclab_papers.reproduce.figures import Figure
+from rtclab_papers.reproduce.headline import AGREEMENT, drawing, result_words
 from rtclab_papers.reproduce.measurements import Measurements
 from rtclab_papers.reproduce.measures import EQUATION
 from rtclab_papers.reproduce.published_cells import OVERALL, Verdict
@@ -23,6 +25,9 @@ from rtclab_papers.reproduce.score import EVERYTHING, KeptCount, scores
 from rtclab_papers.reproduce.trends import Finding, Trend
 
 TEMPLATES = Path(__file__).parent / "templates"
+
+READINGS_IN_TABLE = 3
+"""Readings side by side in a table; more would be cut on a screen."""
 
 MARKS = {
     Verdict.KEPT: "✓",
@@ -60,10 +65,24 @@ def write_docs(comparisons: Sequence[Comparison], file: Path) -> None:
     file.parent.mkdir(parents=True, exist_ok=True)
     known = KNOWN | {"stem": file.stem}
     write_text(file, load_template("reproduction.md", TEMPLATES).render(comparisons=comparisons, **known))
+    _write_agreement(comparisons, file)
     page = load_template("reproduction-paper.md", TEMPLATES)
     for one in comparisons:
         text = page.render(one=one, pictures=write_figures(one, file), **known)
-        write_text(file.with_name(f"{file.stem}-{one.paper.name}.md"), text)
+        own = file.with_name(f"{file.stem}-{one.paper.name}.md")
+        write_text(own, text)
+        _write_agreement([one], own)
+
+
+def _write_agreement(comparisons: Sequence[Comparison], page: Path) -> None:
+    """Writes the drawing of what agrees beside a page, if something was simulated."""
+    if (drawn := drawing(scores(comparisons), "agreement")) is not None:
+        write_text(page.with_name(f"{page.stem}-{drawn.name}.svg"), as_svg(drawn))
+
+
+def _outcomes_of_all(comparisons: Sequence[Comparison]) -> Mapping[str, int]:
+    """The number of statements with each outcome in all publications."""
+    return sum((Counter(one.outcomes()) for one in comparisons), Counter())
 
 
 def simulated(results: Measurements, scenarios: Iterable[str]) -> str:
@@ -238,6 +257,10 @@ KNOWN = {
     "compared_readings": compared_readings,
     "mark": mark,
     "outcomes_of": outcomes_of,
+    "outcomes_of_all": _outcomes_of_all,
+    "result_words": result_words,
+    "AGREEMENT": AGREEMENT,
+    "READINGS_IN_TABLE": READINGS_IN_TABLE,
     "simulated": simulated,
 }
 """What the templates of the Markdown pages know."""

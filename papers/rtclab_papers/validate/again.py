@@ -13,7 +13,7 @@ from rtclab.experiment import Condition
 from rtclab.metrics import METRICS, POWER, holm, kolmogorov_smirnov, visible_shift
 from rtclab.report import DASHED, SOLID, Axes, Axis, Drawing, Line, Style
 from rtclab_papers.campaigns import LIVE, SIM, RowFile, Tally, run_both, samples
-from rtclab_papers.markdown import table, with_ends, with_unit
+from rtclab_papers.markdown import folded, table, with_ends, with_unit
 from rtclab_papers.validate.conditions import CallCondition
 from rtclab_papers.validate.outcomes import COMPARED, SIMULATED_REPEATS
 from rtclab_papers.validate.twin_plots import steps
@@ -135,20 +135,29 @@ def section(conditions: Sequence[CallCondition], file: Path, stem: str) -> Itera
         for one in tests
         if one.differs or one.metric in SHOWN
     ]
-    yield table(["condition", "metric", "direction", "live", "simulated", "p"], rows, "lllllr")
-    if without := left_out(file):
-        yield f"Without values: {'; '.join(without)}."
+    heads = ["condition", "metric", "direction", "live", "simulated", "p"]
+    without = left_out(file)
+    told = [f"Without values: {'; '.join(without)}."] if without else []
+    yield folded(f"{len(rows)} of the tests", table(heads, rows, "lllllr"), *told)
     known = {one.name: one.words for one in conditions}
     for name in dict.fromkeys(one.condition for one in tests):
         own = [one for one in tests if one.condition == name]
-        differ = sum(one.differs for one in own)
-        yield (
+        about = (
             f"**{name}**: {known.get(name, 'not on this page')}.\n"
-            f"{differ} of {len(own)} tests are significant."
+            f"{sum(one.differs for one in own)} of {len(own)} tests are significant."
         )
-        for metric in DRAWN:
-            if any(one.metric == metric for one in own):
-                yield f"![{_title(name, metric)}]({stem}-again-{name}-{metric}.svg)"
+        yield about
+        yield folded(f"Figures of condition {name}", *_figures(name, own, stem))
+
+
+def _figures(condition: str, tests: Sequence[DistributionTest], stem: str) -> Iterator[str]:
+    """The figures of a condition. Their texts say whether its distributions differ."""
+    for metric in DRAWN:
+        if own := [one for one in tests if one.metric == metric]:
+            differs = "differ" if any(one.differs for one in own) else "do not differ by more than chance"
+            chances = " and ".join(f"{one.p:.2g}" for one in own)
+            words = f"{_title(condition, metric)} {differs}, p is {chances}"
+            yield f"![{words}]({stem}-again-{condition}-{metric}.svg)"
 
 
 def _agreement(tests: Sequence[DistributionTest]) -> Iterator[str]:

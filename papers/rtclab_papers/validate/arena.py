@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from html import escape
 from itertools import product
-from math import nan
+from math import ceil, nan
 from pathlib import Path
 from statistics import fmean, median
 from typing import Any
@@ -31,7 +32,7 @@ from rtclab.errors import BadInput
 from rtclab.metrics import means_of_known, prediction_interval
 from rtclab.report import Drawing, number
 from rtclab_papers.csv_files import beside, read_table, write_table
-from rtclab_papers.markdown import bullets, names, table, write_page
+from rtclab_papers.markdown import bullets, folded, in_sentence, listed, names, table, write_page
 
 SUITES = ("rfc8867", "access")
 CONTROLS = (*of_arenas.default_controls(), *of_arenas.HISTORICAL)
@@ -65,8 +66,16 @@ LIVE_CASES = (
 COLUMNS = (*CRITERIA, "freezes")
 """The values that are kept."""
 SCHEMA = pl.Schema({"suite": pl.String(), **KEYS, **dict.fromkeys(COLUMNS, pl.Float64())})
+DOTS = """\
+A small mark is a case, a large one the mean over all. Nobody beats what is on the dashed line."""
 SAME = 0.05
 """Controls whose values differ by a smaller share count as equal."""
+LEAD = "access"
+"""The suite whose results begin the page. It has the most cases."""
+IN_ONE_TABLE = 5
+"""Columns of a table with a row for each control; more would be cut on a screen."""
+RANKS_WIDTH, RANKS_GAP = 620, 30
+"""Width of the diagram of one ranking, and the room for its title, in pixels."""
 DIGITS = 4
 """Significant digits of values in the files."""
 
@@ -134,13 +143,43 @@ def write_arena(
         for suite, values in found.items()
         if (one := plots.pareto(values)) is not None
     ]
-    write_page(page, _page(page.stem, found, pairs, live), drawings)
+    pictures = {
+        f"{suite}-ranks": _ranks_picture(findings.rankings(values), values.controls)
+        for suite, values in found.items()
+    }
+    write_page(page, _page(page.stem, found, pairs, live), drawings, pictures)
+
+
+def _ranks_picture(ranked: Sequence[tuple[Criterion, Ranking]], controls: Sequence[str]) -> str:
+    """An SVG file with the diagrams of all rankings in two columns."""
+    height = plots.TOP + plots.ROW * len(controls) + 12
+    rows = -(-len(ranked) // 2)
+    size = (2 * RANKS_WIDTH, rows * (height + RANKS_GAP))
+    parts = [
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {size[0]} {size[1]}" '
+        'font-family="\'DejaVu Sans\', Verdana, sans-serif" font-size="14">',
+        '<path d="M0 0H{}V{}H0z" fill="#fff"/>'.format(*size),
+    ]
+    for index, (value, one) in enumerate(ranked):
+        x, y = index % 2 * RANKS_WIDTH, index // 2 * (height + RANKS_GAP)
+        title = f"{value.label}, mean rank over {one.cases} cases"
+        place = f'<svg x="{x}" y="{y + RANKS_GAP}" width="{RANKS_WIDTH}" height="{height}" '
+        parts.append(f'<text x="{x + 8}" y="{y + RANKS_GAP - 8}" font-weight="bold">{escape(title)}</text>')
+        parts.append(plots.rank_diagram(one, controls, title).replace("<svg ", place, 1))
+    return "\n".join([*parts, "</svg>\n"])
 
 
 def _page(stem: str, found: Mapping[str, Values], pairs: pl.DataFrame, live: Values | None) -> Iterator[str]:
     controls = next(iter(found.values())).controls
     suites = " and ".join(f"`{suite}`" for suite in found)
     yield "# Which congestion control wins where?"
+    told = [*_picked(found), *_best(found[LEAD]), *_fair_beside_all(pairs, controls)]
+    if live is not None:
+        told.append(_live_in_words(found[LEAD], live))
+    yield "\n".join(told)
+    yield f"![{_front_in_words(found[LEAD])}]({stem}-{LEAD}.svg)"
+    yield DOTS
+    yield "## How it was measured"
     yield f"""\
 Made by `rtclab validate arena`: the {len(controls)} controls that come with rtclab, in the
 suites {suites}, simulated, each case {REPEATS} times with the same seeds for all controls.
@@ -155,32 +194,130 @@ is not picked.
         yield from _suite(stem, load_suite(suite), values)
     yield from _fairness(pairs, controls)
     if live is not None:
-        yield from _live(stem, found["access"], live)
+        yield from _live(stem, found[LEAD], live)
+
+
+def _picked(found: Mapping[str, Values]) -> Iterator[str]:
+    """In which use cases a control wins by more than chance, and how many cases would decide one more."""
+    every = [(suite, pick) for suite, values in found.items() for pick in findings.recommendations(values)]
+    known = [(suite, pick, pick.winner) for suite, pick in every if pick.winner is not None]
+    won = [
+        f"`{found[suite].controls[winner.control]}` where {pick.use.when} (`{suite}`)"
+        for suite, pick, winner in known
+        if pick.certain
+    ]
+    which = f": {'; '.join(won)}" if won else ""
+    yield f"A control wins by more than chance in {len(won)} of {len(known)} use cases{which}."
+    undecided = [
+        (_cases_needed(winner.margin, winner.low, len(pick.cases)), suite, pick)
+        for suite, pick, winner in known
+        if not pick.certain and winner.margin > 0 and len(pick.cases) >= findings.FEWEST_CASES
+    ]
+    if undecided:
+        needed, suite, pick = min(undecided, key=lambda one: one[0])
+        yield (
+            f"The next to be decided is the one where {pick.use.when} (`{suite}`):\n"
+            f"the same lead would need about {needed} cases instead of {len(pick.cases)}, and more repeats\n"
+            "of the same cases would not help."
+        )
+
+
+def _cases_needed(lead: float, low: float, cases: int) -> int:
+    """With how many cases the same lead would be more than chance; ``low`` is the lower end of its interval.
+
+    The interval of a mean narrows with the square root of the number of cases.
+    """
+    return ceil(cases * ((lead - low) / lead) ** 2)
+
+
+def _best(values: Values) -> Iterator[str]:
+    """Who has the best mean rank at what, without ``YARDSTICK``, and where nobody is within chance of it."""
+    yardstick = values.controls.index(findings.YARDSTICK)
+    of_control: dict[str, list[str]] = {}
+    alone = []
+    for value, one in findings.rankings(values):
+        best, *others = (index for index in one.order if index != yardstick)
+        of_control.setdefault(values.controls[best], []).append(in_sentence(value.label))
+        if all(frozenset((best, other)) in one.apart for other in others):
+            alone.append(in_sentence(value.label))
+    told = [f"`{control}` ({', '.join(of)})" for control, of in of_control.items()]
+    but = f", but not at {listed(alone)}" if alone else ""
+    yield (
+        f"By mean rank over the {len(values.cases)} cases of `{LEAD}`, the best apart from\n"
+        f"`{findings.YARDSTICK}` are {listed(told)};\n"
+        f"others are within chance of them{but}."
+    )
+
+
+def _fair_beside_all(pairs: pl.DataFrame, controls: Sequence[str]) -> Iterator[str]:
+    """Who gets a fair share beside every TCP."""
+    shares = findings.fairness(pairs, controls)
+    fair = [
+        name
+        for name in controls
+        if all((one := shares.get((name, tcp))) and one.even for tcp in suites_of.TCP)
+    ]
+    yield (
+        f"Beside each TCP ({', '.join(suites_of.TCP)}), {names(fair)} {'gets' if len(fair) < 2 else 'get'}\n"
+        "between a third and three times its rate; the others do not."
+    )
+
+
+def _live_in_words(simulated: Values, live: Values) -> str:
+    """How many live values lie where simulated ones would."""
+    found = agreements(simulated, live)
+    inside, calls = sum(one.inside for one in found), sum(one.calls for one in found)
+    return (
+        f"Live, {inside} of {calls} values of {names(live.controls)} lie in the 95 % prediction interval of\n"
+        "the simulated ones."
+    )
+
+
+def _front_in_words(values: Values) -> str:
+    """The figure of rate against delay in words: who has the highest rate, and who the shortest delay."""
+    ends = [
+        values.controls[next(one for one in found.order if values.controls[one] != findings.YARDSTICK)]
+        for value, found in findings.rankings(values)
+        if value.name in ("rate_attained", "queuing_delay_p95")
+    ]
+    first, last = ends
+    return f"Apart from {findings.YARDSTICK}, {first} has the highest rate and {last} the shortest queues"
 
 
 def _suite(stem: str, suite: ArenaSuite, values: Values) -> Iterator[str]:
     yield f"## {suite.title}"
     yield f"`{suite.name}`, {len(suite.cases)} cases."
-    picks = [_pick(pick, values.controls) for pick in findings.recommendations(values)]
-    yield table(["when", "pick", "what decides", "how sure"], picks)
-    yield f"![Rate attained against queuing delay]({stem}-{suite.name}.svg)"
-    yield "A small mark is a case, a large one the mean over all. Nobody beats what is on the dashed line."
+    if suite.name != LEAD:
+        yield f"![{_front_in_words(values)}]({stem}-{suite.name}.svg)"
+        yield DOTS
     yield from _failures(values, "failed", REPEATS)
     ranked = findings.rankings(values)
     yield """\
-Mean rank over the cases that have the value, with its 95 % interval. 1 is the best. In bold: the
-best, and whoever is within chance of it (Wilcoxon's signed ranks over cases, Holm over all pairs,
-5 %)."""
-    yield _by_control(values.controls, {value.label: one for value, one in ranked}, _rank)
-    yield from bullets(
-        f"**{value.label}**: {findings.rank_sentence(value, one, values.controls)}" for value, one in ranked
+Mean rank over the cases that have the value, with its 95 % interval. 1 is the best. A vertical bar
+joins controls that are within chance of each other (Wilcoxon's signed ranks over cases, Holm over
+all pairs, 5 %)."""
+    firsts = ", ".join(f"{in_sentence(value.label)} {values.controls[one.order[0]]}" for value, one in ranked)
+    yield f"![The best mean ranks: {firsts}]({stem}-{suite.name}-ranks.svg)"
+    picks = [_pick(pick, values.controls) for pick in findings.recommendations(values)]
+    yield folded("Which control to pick when", table(["when", "pick", "what decides", "how sure"], picks))
+    ranks = {value.label: one for value, one in ranked}
+    yield folded(
+        "Mean ranks",
+        "In bold: the best, and whoever is within chance of it.",
+        *_by_control(values.controls, ranks, _rank),
+        *bullets(
+            f"**{value.label}**: {findings.rank_sentence(value, one, values.controls)}"
+            for value, one in ranked
+        ),
     )
-    yield "Means over the cases:"
     means = {value.heading: means_of_known(values.of(value.name)[0]).mean(axis=1) for value, _ in ranked}
-    yield _by_control(values.controls, means, lambda index, of: number(of[index]))
-    yield "The median over all cases and repeats, and the worst repeat with its case:"
+    own = _by_control(values.controls, means, lambda index, of: number(of[index]))
+    yield folded("Means over the cases", *own)
     spreads = {value.heading: own for value, own in findings.spreads(values)}
-    yield _by_control(values.controls, spreads, lambda index, of: _spread(of[index]), "l")
+    yield folded(
+        "The median over all cases and repeats, and the worst repeat with its case",
+        *_by_control(values.controls, spreads, lambda index, of: _spread(of[index]), "l"),
+    )
 
 
 def _failures(values: Values, words: str, repeats: int) -> list[str]:
@@ -192,12 +329,16 @@ def _failures(values: Values, words: str, repeats: int) -> list[str]:
 
 def _by_control(
     controls: Sequence[str], columns: Mapping[str, Any], cell: Callable[[int, Any], str], align: str = "lr"
-) -> str:
-    """A table with a row for each control; ``cell`` makes a cell of its number and the value of a column."""
-    rows = [
-        [control, *(cell(index, of) for of in columns.values())] for index, control in enumerate(controls)
-    ]
-    return table(["control", *columns], rows, align)
+) -> Iterator[str]:
+    """Tables with a row for each control; ``cell`` makes a cell of its number and the value of a column."""
+    heads = list(columns)
+    for first in range(0, len(heads), IN_ONE_TABLE):
+        shown = heads[first : first + IN_ONE_TABLE]
+        rows = [
+            [control, *(cell(index, columns[head]) for head in shown)]
+            for index, control in enumerate(controls)
+        ]
+        yield table(["control", *shown], rows, align)
 
 
 def _rank(index: int, found: Ranking) -> str:
@@ -228,8 +369,6 @@ def _fairness(pairs: pl.DataFrame, controls: Sequence[str]) -> Iterator[str]:
 The rate of the control in the row by the rate of the one in the column, at one bottleneck of
 2 Mbit/s, over the second half of a minute: the geometric mean over repeats. Beside itself it is
 the larger rate by the smaller. In bold: between 1/3 and 3, which RFC 8868 accepts."""
-    columns = {column: column for column in (*controls, *suites_of.TCP)}
-    yield _by_control(controls, columns, lambda index, of: _ratio(shares.get((controls[index], of))))
     told = []
     for tcp in suites_of.TCP:
         known = {name: share for name in controls if (share := shares.get((name, tcp)))}
@@ -245,6 +384,9 @@ the larger rate by the smaller. In bold: between 1/3 and 3, which RFC 8868 accep
             f"  {names(low)} {gets[1]} less than a third of its rate."
         )
     yield from bullets(told)
+    columns = {column: column for column in (*controls, *suites_of.TCP)}
+    ratios = _by_control(controls, columns, lambda index, of: _ratio(shares.get((controls[index], of))))
+    yield folded("The ratio of each pair", *ratios)
 
 
 @dataclass(frozen=True)
@@ -311,7 +453,7 @@ def _live(stem: str, simulated: Values, live: Values) -> Iterator[str]:
 live with each. The values are in `data/{stem}-live.csv`. The prediction interval is where one
 more simulated repeat lies in 95 of 100 cases. Controls that differ by less than {100 * SAME:g} %
 count as equal."""
-    yield table(
+    agree = table(
         ["value", "live calls", "median difference to the mean", "in the prediction interval", "same order"],
         [
             [
@@ -325,9 +467,9 @@ count as equal."""
         ],
         "lr",
     )
+    yield folded("How each value agrees", agree)
     yield from _failures(live, "failed live", 1)
     shown = [CRITERIA[name] for name in findings.LIVE_CRITERIA]
-    yield "Simulated mean, and the live call:"
     failed = {(case, control) for control, case, *_ in simulated.failures().iter_rows()}
     rows, marked = [], False
     for case, control in product(live.cases, live.controls):
@@ -339,6 +481,6 @@ count as equal."""
             many, called = (number(sum(of) / len(of)) if of else "–" for of in known)
             cells.append(f"{many}{mark} / {called}")
         rows.append([case.name, control, *cells])
-    yield table(["case", "control", *(value.heading for value in shown)], rows, "llr")
-    if marked:
-        yield "\\* The mean of the repeats that did not fail, which may be the easy ones."
+    note = ["\\* The mean of the repeats that did not fail, which may be the easy ones."] if marked else []
+    heads = ["case", "control", *(value.heading for value in shown)]
+    yield folded("Each case: the simulated mean, and the live call", table(heads, rows, "llr"), *note)

@@ -12,7 +12,7 @@ from typing import Any
 
 from rtclab.arenas import random_calls
 from rtclab.scenario import Scenario
-from rtclab_papers.markdown import table
+from rtclab_papers.markdown import folded, table
 from rtclab_papers.validate.conditions import CallCondition, network_words, parity
 
 GROUP = "kinds"
@@ -145,6 +145,5 @@ condition has one live call of {DURATION_S} s. The models may be improved on odd
 seeds are held out.
 Values are per flow. Without pictures or sound of bob, `bob->alice` is the feedback alone."""
     rows = [(one.name, GROUPS[one.group], one.words) for one in known_conditions()]
-    yield table(["condition", "half", "call and network"], rows)
-    yield "They are drawn from this distribution:"
-    yield table(["property", "distribution"], DISTRIBUTION)
+    yield folded(f"The {len(rows)} conditions", table(["condition", "half", "call and network"], rows))
+    yield folded("Their distribution", table(["property", "distribution"], DISTRIBUTION))

@@ -5,11 +5,18 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from rtclab_papers.markdown import write_page
+from rtclab_papers.markdown import folded, write_page
 from rtclab_papers.validate import marks
 from rtclab_papers.validate.outcome_files import read_chances
 from rtclab_papers.validate.outcomes import SIMULATED_REPEATS, ConditionOutcome, ErrorsByChance
-from rtclab_papers.validate.scores import COLUMNS, by_group, condition_table, goal_words, score_table
+from rtclab_papers.validate.scores import (
+    COLUMNS,
+    by_group,
+    condition_table,
+    goal_words,
+    of_group,
+    score_table,
+)
 from rtclab_papers.validate.twin_page import distribution, plots
 from rtclab_papers.validate.twin_plots import drawings
 
@@ -49,15 +56,13 @@ distribution below, run once with two real Chromiums for {marks.DURATION_S} s an
 {SIMULATED_REPEATS} times. The models were improved on the odd seeds of SCReAM; its even seeds, and all seeds
 of goog-cc, were compared afterwards."""
     for group, own in by_group(outcomes, marks.GROUPS).items():
-        goals = group if group in AIMED else ""
+        lucky, aimed = of_group(chances, group), group in AIMED
         yield f"## {marks.GROUPS[group]}"
-        yield score_table(own, {group: "all"}, goals=goals, aims=AIMS, chances=chances)
-        if goals:
-            lucky = {metric: one for (name, metric), one in chances.items() if name == group}
+        if aimed:
             yield goal_words(own, "these conditions", chances=lucky, aims=AIMS)
-        yield "Median errors over the flows of each condition:"
-        yield condition_table(own, SHOWN)
+        yield folded("Errors and coverage of all metrics", score_table(own, AIMS if aimed else None, lucky))
+        yield folded("Median errors over the flows of each condition", condition_table(own, SHOWN))
     yield "## How to read the tables"
     yield COLUMNS
-    yield from plots(stem, outcomes)
+    yield from plots(stem, outcomes, marks.GROUPS)
     yield from distribution(marks.DISTRIBUTION)

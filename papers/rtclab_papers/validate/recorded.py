@@ -18,7 +18,7 @@ from typing import Any, Literal, get_args
 from rtclab.arenas import random_calls
 from rtclab.errors import BadInput
 from rtclab.scenario import BYTES_PER_OPPORTUNITY, Scenario, read_mahimahi
-from rtclab_papers.markdown import table
+from rtclab_papers.markdown import folded, table
 from rtclab_papers.validate.conditions import CallCondition
 
 GROUP = "recorded"
@@ -273,7 +273,8 @@ first minute of each recording is used. Calls of {DURATION_S} s, 640x480, VP8, w
         member = f": `{network.member.rpartition('/')[2]}`" if network.member else ""
         commit = f"{source.repository}, {source.revision[:12]}"
         rows.append((f"recorded-{network.name}", network.words, files + member, commit, source.licence))
-    yield table(["condition", "network", "files", "repository, commit", "licence"], rows)
+    heads = ["condition", "network", "files", "repository, commit", "licence"]
+    yield folded(f"The {len(rows)} networks, and where their recordings are", table(heads, rows))
     yield f"""\
 The files are not part of rtclab. `rtclab validate recorded DIR` runs the conditions whose files
 are in a directory. The 5G table has a rate per second of a download. Seconds below

@@ -9,7 +9,7 @@ from statistics import fmean, median
 from types import MappingProxyType
 
 from rtclab.metrics import METRICS
-from rtclab_papers.markdown import bullets, table
+from rtclab_papers.markdown import bullets, folded, in_sentence, table
 from rtclab_papers.validate.outcomes import (
     COMPARED,
     FIRST,
@@ -25,6 +25,9 @@ NEW = "†"
 """Marks the metrics that were not compared from the beginning."""
 CLOSE = 0.1
 """Error, as a share, up to which a value is close."""
+
+NAMES = {"receiving_rate": "the simulated rate", "rtt": "the round trip"}
+"""The metrics that a result names first, in words."""
 
 GOALS = {
     "receiving_rate": 0.02,
@@ -99,38 +102,100 @@ def score(metric: str, outcomes: Sequence[ConditionOutcome]) -> MetricScore:
 
 def score_table(
     outcomes: Sequence[ConditionOutcome],
-    groups: Mapping[str, str],
-    *,
-    goals: str = "",
-    aims: Aims = GOALS,
-    chances: ErrorsByChance = NO_CHANCES,
+    aims: Aims | None = None,
+    chances: Mapping[str, ErrorByChance] | None = None,
 ) -> str:
-    """A table: a row per metric that a condition knows, and four or five columns per group of conditions.
+    """A table with a row for each metric that a condition knows.
 
     Args:
         outcomes: the conditions.
-        groups: the heading of each group, by its name. Groups without conditions have no columns.
-        goals: name of the group in whose columns goals are compared.
-        aims: these goals.
-        chances: the errors by chance. Groups that have some show them in a fifth column.
+        aims: the goals for median errors, by metric; None to compare with no goals.
+        chances: the errors by chance, by metric. Without any, their column is left out.
     """
-    shown = by_group(outcomes, groups)
-    lucky = {group for group, _ in chances}
-    heads = ["metric"]
-    for name in shown:
-        chance = ["chance"] * (name in lucky)
-        heads += [f"{groups[name]}: n", "error", *chance, f"≤ {100 * CLOSE:g}", "coverage"]
+    chance = ["by chance (%)"] * bool(chances)
+    heads = ["metric", "live values", "median error (%)", *chance, CLOSE_HEAD, "coverage (%)"]
     rows = []
-    for metric in COMPARED:
-        scores = {name: score(metric, own) for name, own in shown.items()}
-        if any(one.values for one in scores.values()):
-            cells = [_marked(metric)]
-            for name, one in scores.items():
-                values, error, close, coverage = _cells(one, aims if name == goals else None)
-                chance = [_chance(chances.get((name, metric)))] * (name in lucky)
-                cells += [values, error, *chance, close, coverage]
-            rows.append(cells)
+    for one in scores_of(outcomes):
+        values, error, close, coverage = _cells(one, aims)
+        lucky = [_chance(chances.get(one.metric))] if chances else []
+        rows.append([_marked(one.metric), values, error, *lucky, close, coverage])
     return table(heads, rows, "lr")
+
+
+def score_tables(
+    outcomes: Sequence[ConditionOutcome],
+    groups: Mapping[str, str],
+    *,
+    goals: str = "",
+    chances: ErrorsByChance = NO_CHANCES,
+) -> Iterator[str]:
+    """A folded table of all metrics for each group that has conditions.
+
+    Args:
+        outcomes: the conditions.
+        groups: what names each group in a sentence.
+        goals: name of the group that is compared with ``GOALS``.
+        chances: the errors by chance, by group and metric.
+    """
+    for name, own in by_group(outcomes, groups).items():
+        lucky = of_group(chances, name)
+        aims = GOALS if name == goals else None
+        summary = f"Errors and coverage of {len(scores_of(own))} metrics: {groups[name]}"
+        yield folded(summary, score_table(own, aims, lucky))
+
+
+def of_group(chances: ErrorsByChance, group: str) -> dict[str, ErrorByChance]:
+    """The errors by chance of a group, by metric."""
+    return {metric: one for (name, metric), one in chances.items() if name == group}
+
+
+def scores_of(outcomes: Sequence[ConditionOutcome]) -> list[MetricScore]:
+    """The score of each metric that a condition knows on both sides."""
+    return [one for metric in COMPARED if (one := score(metric, outcomes)).values]
+
+
+def result_words(scores: Sequence[MetricScore], where: str) -> Iterator[str]:
+    """The result in sentences: errors of ``NAMES``, then the best and the worst metric by error and coverage.
+
+    Args:
+        scores: the metrics.
+        where: what names the conditions.
+    """
+    known = sorted((one for one in scores if not isnan(one.error)), key=lambda one: one.error)
+    if not known:
+        return
+    errors = {one.metric: percent(one.error) for one in known}
+    told = [f"{words} is {errors[name]} off" for name, words in NAMES.items() if name in errors]
+    if told:
+        yield f"In {where},\n{' and '.join(told)} in the median."
+    close = sum(one.error <= CLOSE for one in known)
+    ends = [
+        f"{errors[one.metric]} ({in_sentence(METRICS[one.metric].label)})" for one in (known[0], known[-1])
+    ]
+    yield (
+        f"Of {len(known)} metrics, {close} have a median error of at most {100 * CLOSE:g} %:\n"
+        f"the smallest is {ends[0]}, the largest {ends[1]}."
+    )
+    covered = sorted(scores, key=lambda one: one.coverage)
+    full = sum(one.reaches_coverage is True for one in covered)
+    ends = [
+        f"{percent(one.coverage)} ({in_sentence(METRICS[one.metric].label)})"
+        for one in (covered[-1], covered[0])
+    ]
+    yield (
+        f"Of {len(covered)} metrics, {full} have at least {100 * COVERAGE_GOAL:g} % of live values among\n"
+        f"the simulated ones: the largest share is {ends[0]}, the smallest {ends[1]}."
+    )
+
+
+def luck_words(scores: Sequence[MetricScore], chances: Mapping[str, ErrorByChance]) -> str:
+    """How many median errors are within what chance makes of a perfect model."""
+    compared = [one for one in scores if one.metric in chances and not isnan(one.error)]
+    lucky = sum(one.error <= chances[one.metric].high for one in compared)
+    return (
+        f"Two calls in one condition differ, too: {lucky} of the {len(compared)} errors are no larger\n"
+        "than this alone can make them."
+    )
 
 
 def condition_table(outcomes: Sequence[ConditionOutcome], metrics: Sequence[str]) -> str:
@@ -141,7 +206,7 @@ def condition_table(outcomes: Sequence[ConditionOutcome], metrics: Sequence[str]
         [one.condition.name, _calls(one), *(percent(score(name, [one]).error) for name in metrics)]
         for one in outcomes
     ]
-    return table(["condition", "live calls", *(METRICS[name].label for name in metrics)], rows, "lr")
+    return table(["condition", "live calls", *(METRICS[name].label for name in metrics)], rows, "llr")
 
 
 def _calls(one: ConditionOutcome) -> str:
@@ -157,23 +222,23 @@ def _marked(metric: str) -> str:
     return label if metric in FIRST else f"{label}\u00a0{NEW}"
 
 
+CLOSE_HEAD = f"errors up to {100 * CLOSE:g} % (%)"
 COLUMNS = f"""\
-All columns but n are in per cent:
-
-- **n**: the number of live values, one per direction (of fairness and rate balance one per call),
-  and of conditions in parentheses. Of “37/64” values, 37 are large enough for a relative error:
-  above zero, or above 1 % for the share of retransmissions. Sound is compared where there is any.
-- **error**: the median of simulated minus live, of live, without sign. The simulated value is the
-  median of the repeats.
-- **chance**: what the error would be if live calls were simulated ones: each repeat in turn is
+- **live values**: their number, one per direction (of fairness and rate balance one per call), and
+  the number of conditions in parentheses. Of “37/64” values, 37 are large enough for a relative
+  error: above zero, or above 1 % for the share of retransmissions. Sound is compared where there is
+  any.
+- **median error**: the median of simulated minus live, as a share of live, without sign. The
+  simulated value is the median of the repeats.
+- **by chance**: what the error would be if live calls were simulated ones: each repeat in turn is
   the live call, with the others as its simulation. The median of these errors, and the smallest
   and the largest in brackets.
-- **≤ {100 * CLOSE:g}**: the share of the errors up to {100 * CLOSE:g} %.
+- **{CLOSE_HEAD.removesuffix(" (%)")}**: the share of the errors up to {100 * CLOSE:g} %.
 - **coverage**: the share of all live values, zeros included, between the smallest and the largest
   simulated one.
 - **{NEW}**: a metric that is new here: it was not compared when models were improved or frozen,
   and older calls may lack it."""
-"""What the columns of the table mean, for the page above it."""
+"""What the columns of the tables mean."""
 
 
 def metric_words(outcomes: Sequence[ConditionOutcome], groups: Mapping[str, str]) -> Iterator[str]:

@@ -9,13 +9,14 @@ from pathlib import Path
 from rtclab.arenas import random_calls
 from rtclab.metrics import METRICS
 from rtclab_papers.csv_files import beside, read_table, schema_of
-from rtclab_papers.markdown import bullets, table, write_page
+from rtclab_papers.markdown import bullets, folded, table, write_page
 from rtclab_papers.validate import again, kinds, meetings, recorded
 from rtclab_papers.validate.conditions import GROUPS
 from rtclab_papers.validate.outcome_files import read_chances
 from rtclab_papers.validate.outcomes import (
     SIMULATED_REPEATS,
     ConditionOutcome,
+    ErrorByChance,
     ErrorsByChance,
     ValuePair,
     counted,
@@ -24,24 +25,30 @@ from rtclab_papers.validate.scores import (
     CLOSE,
     COLUMNS,
     NO_CHANCES,
+    MetricScore,
     by_group,
     condition_table,
     errors_of,
     goal_words,
+    luck_words,
     median_of,
     metric_words,
+    of_group,
     pairs_of,
     percent,
-    score_table,
+    result_words,
+    score,
+    score_tables,
+    scores_of,
     share,
 )
 from rtclab_papers.validate.twin import stored
-from rtclab_papers.validate.twin_plots import SCATTERED, drawings
+from rtclab_papers.validate.twin_plots import SCATTERED, against_chance, drawings
 
 HELD_OUT = "151-200"
 """The group whose figures are compared with the goals, and with chance."""
-HEADINGS = {"151-200": "151–200", "101-150": "101–150", "odd": "odd", "even": "even", "later": "other"}
-"""The short name of each group, for columns."""
+RESULT = "held-out"
+"""The name of the figure that shows the result."""
 SHOWN = (
     "receiving_rate",
     "rtt",
@@ -79,17 +86,27 @@ def write_twin(page: Path, outcomes: Sequence[ConditionOutcome], rows: Path) -> 
             ``NAME-kinds.csv`` (kinds of calls), ``NAME-recorded.csv`` (recorded networks) and
             ``NAME-meetings.csv``.
     """
-    drawn = [*drawings(outcomes, GROUPS), *again.drawings(beside(rows, "repeats"))]
+    known, lucky = _held_out(outcomes, rows)
+    result = [one for one in (against_chance(known, lucky, RESULT),) if one]
+    drawn = [*result, *drawings(outcomes, GROUPS), *again.drawings(beside(rows, "repeats"))]
     write_page(page, _page(page.stem, outcomes, rows), drawn)
 
 
+def _held_out(
+    outcomes: Sequence[ConditionOutcome], rows: Path
+) -> tuple[list[MetricScore], dict[str, ErrorByChance]]:
+    """The scores of the conditions that are held out, and their errors by chance."""
+    return scores_of(by_group(outcomes, [HELD_OUT]).get(HELD_OUT, [])), of_group(read_chances(rows), HELD_OUT)
+
+
 def _page(stem: str, outcomes: Sequence[ConditionOutcome], rows: Path) -> Iterator[str]:
+    yield from _result(stem, outcomes, rows)
     yield from introduction()
     if outcomes:
         lucky = {key: one for key, one in read_chances(rows).items() if key[0] == HELD_OUT}
-        yield from errors(outcomes, HEADINGS, goals=HELD_OUT, chances=lucky)
+        yield from errors(outcomes, GROUPS, goals=HELD_OUT, chances=lucky)
         yield from _figures(outcomes)
-        yield from plots(stem, outcomes)
+        yield from plots(stem, outcomes, GROUPS)
         yield from _worst(outcomes, dict(read_table(beside(rows, "reasons"), REASONS).iter_rows()))
     yield from again.section([one.condition for one in outcomes], beside(rows, "repeats"), stem)
     yield from _failures(outcomes)
@@ -100,18 +117,39 @@ def _page(stem: str, outcomes: Sequence[ConditionOutcome], rows: Path) -> Iterat
     yield from distribution(random_calls.DISTRIBUTION)
 
 
+def _result(stem: str, outcomes: Sequence[ConditionOutcome], rows: Path) -> Iterator[str]:
+    """The page above its sections: the question, the result in sentences, and the figure that shows it."""
+    yield "# The twin: random conditions, simulated against live"
+    known, lucky = _held_out(outcomes, rows)
+    count = len(by_group(outcomes, [HELD_OUT]).get(HELD_OUT, ()))
+    if not count:
+        yield "How well does a simulation predict a live call in a network that is drawn at random?"
+        return
+    where = f"{count} conditions to which no model was fitted ({GROUPS[HELD_OUT]})"
+    yield "\n".join(
+        [
+            "How well does a simulation predict a live call in a network that is drawn at random?",
+            *result_words(known, where),
+            *([luck_words(known, lucky)] if lucky else []),
+        ]
+    )
+    if lucky:
+        yield f"![{luck_words(known, lucky)}]({stem}-{RESULT}.svg)".replace("\n", " ")
+        yield """\
+A bar is a median error of the simulation against live calls. A dot is the error that live calls
+would have by chance, with the smallest and the largest: a model without any fault reaches it."""
+
+
 def distribution(properties: Sequence[tuple[str, str]]) -> Iterator[str]:
     """The section on the distribution of random conditions: each property, and its distribution."""
     yield "## Distribution of the conditions"
-    yield table(["property", "distribution"], properties)
+    yield folded(f"{len(properties)} properties", table(["property", "distribution"], properties))
 
 
 def introduction() -> Iterator[str]:
-    """The page above its figures."""
-    yield "# The twin: random conditions, simulated against live"
-    yield """\
-How well does a simulation predict a live call in a network that is drawn at random? Each live
-call here has a twin, which is simulated in the same condition."""
+    """The section on how the calls were made and compared."""
+    yield "## How it was measured"
+    yield "Each live call here has a twin, which is simulated in the same condition."
     count, duration_s = SIMULATED_REPEATS, random_calls.DURATION_S
     level = 100 * (count - 1) / (count + 1)
     yield f"""\
@@ -136,21 +174,20 @@ def errors(
     goals: str = "",
     chances: ErrorsByChance = NO_CHANCES,
 ) -> Iterator[str]:
-    """The section with the table of all metrics, of any conditions.
+    """The section with the tables of all metrics, of any conditions.
 
     Args:
         outcomes: the conditions.
-        groups: the heading of each group, by its name.
+        groups: what names each group in a sentence.
         goals: name of the group that is compared with the goals, if any.
         chances: the errors by chance that are shown.
     """
     yield "## Errors and coverage"
-    yield COLUMNS
-    yield score_table(outcomes, groups, goals=goals, chances=chances)
     if aimed := by_group(outcomes, [goals]).get(goals):
-        own = {metric: one for (group, metric), one in chances.items() if group == goals}
-        yield goal_words(aimed, GROUPS.get(goals, groups[goals]), chances=own)
-    yield from metric_words(outcomes, {name: GROUPS.get(name, words) for name, words in groups.items()})
+        yield goal_words(aimed, groups[goals], chances=of_group(chances, goals))
+    yield folded("How to read the tables", COLUMNS)
+    yield from score_tables(outcomes, groups, goals=goals, chances=chances)
+    yield folded("Which metrics are compared", *metric_words(outcomes, groups))
 
 
 def section(
@@ -162,14 +199,18 @@ def section(
     """A section on further conditions: its introduction, all metrics, and a row for each condition.
 
     Args:
-        introduction: what stands above the tables, with the heading.
+        introduction: what stands above the results, with the heading.
         outcomes: the conditions.
-        groups: the heading of each group of conditions, by its name.
+        groups: what names each group of conditions in a sentence.
         chances: the errors by chance.
     """
     counting = counted(outcomes)
     yield from introduction
-    yield score_table(counting, groups, chances=chances)
+    for name, own in by_group(counting, groups).items():
+        known, lucky = scores_of(own), of_group(chances, name)
+        where = f"{len(own)} conditions ({groups[name]})"
+        yield "\n".join([*result_words(known, where), *([luck_words(known, lucky)] if lucky else [])])
+    yield from score_tables(counting, groups, chances=chances)
     for one in outcomes:
         if one.live.disturbed:
             too_many = "counted all the same, since more than one in six were disturbed"
@@ -178,11 +219,10 @@ def section(
                 f"tries, the last time: {one.live.disturbed}. "
                 f"It is {too_many if one in counting else 'left out of the table'}."
             )
-    yield "Median errors over the flows of each condition:"
-    yield condition_table(outcomes, SHOWN)
+    yield folded("Median errors over the flows of each condition", condition_table(outcomes, SHOWN))
 
 
-def plots(stem: str, outcomes: Sequence[ConditionOutcome]) -> Iterator[str]:
+def plots(stem: str, outcomes: Sequence[ConditionOutcome], groups: Mapping[str, str]) -> Iterator[str]:
     """The section with the plots that ``twin_plots.drawings`` gives, whose names begin with ``stem``."""
     known = {pair.metric for pair in pairs_of(outcomes)}
     if not known:
@@ -191,10 +231,25 @@ def plots(stem: str, outcomes: Sequence[ConditionOutcome]) -> Iterator[str]:
     yield """\
 Each dot is one direction of a condition. Its bar reaches from the smallest to the largest
 simulated value. On the line, both values are equal."""
-    for name in SCATTERED:
-        if name in known:
-            yield f"![{METRICS[name].label}: simulated against live]({stem}-{name}.svg)"
-    yield f"![Errors of the metrics]({stem}-errors.svg)"
+    first, *others = (
+        f"![{_errors_in_words(name, outcomes, groups)}]({stem}-{name}.svg)"
+        for name in SCATTERED
+        if name in known
+    )
+    yield first
+    words = "Share of the values of seven metrics whose error is at most so large"
+    yield folded(f"{len(others) + 1} more figures", *others, f"![{words}]({stem}-errors.svg)")
+
+
+def _errors_in_words(metric: str, outcomes: Sequence[ConditionOutcome], groups: Mapping[str, str]) -> str:
+    """What the scatter of a metric shows: its median error and its coverage in each group."""
+    scores = {groups[name]: score(metric, own) for name, own in by_group(outcomes, groups).items()}
+    told = [
+        f"median error {percent(one.error)} and coverage {percent(one.coverage)} in {words}"
+        for words, one in scores.items()
+        if one.values
+    ]
+    return f"{METRICS[metric].label}, simulated against live: {'; '.join(told)}"
 
 
 def _figures(outcomes: Sequence[ConditionOutcome]) -> Iterator[str]:
@@ -202,7 +257,7 @@ def _figures(outcomes: Sequence[ConditionOutcome]) -> Iterator[str]:
     columns = {GROUPS[name]: dict(figures(own)) for name, own in by_group(outcomes, GROUPS).items()}
     labels = next(iter(columns.values()))
     rows = [[label, *(column[label] for column in columns.values())] for label in labels]
-    yield table(["figure", *columns], rows)
+    yield folded(f"{len(rows)} figures of each set of conditions", table(["figure", *columns], rows))
 
 
 def figures(outcomes: Sequence[ConditionOutcome]) -> Iterator[tuple[str, str]]:
@@ -272,7 +327,6 @@ def _measured(outcomes: Sequence[ConditionOutcome]) -> str:
 
 def _worst(outcomes: Sequence[ConditionOutcome], reasons: dict[str, str]) -> Iterator[str]:
     yield f"## The {WORST} largest errors of the rate"
-    yield "The simulated value is the median, with the interval in brackets."
     words = {one.condition.name: one.condition.words for one in outcomes}
     rates = [pair for pair in pairs_of(outcomes, "receiving_rate") if pair.live > 0]
     worst = sorted(rates, key=lambda pair: -abs(pair.error))[:WORST]
@@ -283,10 +337,15 @@ def _worst(outcomes: Sequence[ConditionOutcome], reasons: dict[str, str]) -> Ite
         simulated = f"{found.middle:.0f} [{found.low:.0f},\u00a0{found.high:.0f}]"
         flow = pair.flow.replace("->", " → ")
         rows.append([pair.condition, about, flow, f"{pair.live:.0f}", simulated, f"{pair.error:+.0%}"])
-    condition = "condition, and the reason if it is known"
-    yield table(["seed", condition, "direction", "live, kbit/s", "simulated", "error"], rows, "lllr")
     covered = sum(pair.covered for pair in worst)
     yield f"{covered} of these {len(worst)} live values lie in the simulated interval."
+    condition = "condition, and the reason if it is known"
+    heads = ["seed", condition, "direction", "live, kbit/s", "simulated", "error"]
+    yield folded(
+        f"The {len(worst)} conditions",
+        "The simulated value is the median, with the interval in brackets.",
+        table(heads, rows, "lllr"),
+    )
 
 
 def _failures(outcomes: Sequence[ConditionOutcome]) -> Iterator[str]:

@@ -8,9 +8,9 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from rtclab.metrics import METRICS, Array
-from rtclab.report import QUIET, Axes, Axis, Dots, Drawing, Line, Style
-from rtclab_papers.validate.outcomes import FIRST, ConditionOutcome, ValuePair
-from rtclab_papers.validate.scores import errors_of, pairs_of
+from rtclab.report import COLOURS, INK, QUIET, Axes, Axis, Columns, Dots, Drawing, Line, Style
+from rtclab_papers.validate.outcomes import FIRST, ConditionOutcome, ErrorByChance, ValuePair
+from rtclab_papers.validate.scores import GOALS, MetricScore, errors_of, pairs_of
 
 SCATTERED = tuple(name for name in FIRST if not name.startswith("setup_") or name == "setup_time")
 """The metrics whose values are drawn one by one."""
@@ -43,6 +43,29 @@ def drawings(outcomes: Sequence[ConditionOutcome], groups: Mapping[str, str]) ->
     shown = {name: words for name, words in groups.items() if any(pair.group == name for pair in pairs)}
     scatters = [_scatter(name, own, shown) for name in SCATTERED if (own := pairs_of(outcomes, name))]
     return [*scatters, _distributions(pairs, shown)]
+
+
+def against_chance(
+    scores: Sequence[MetricScore], chances: Mapping[str, ErrorByChance], name: str
+) -> Drawing | None:
+    """The median errors of the metrics with goals, beside what chance makes of them; None without any."""
+    shown = [one for one in scores if one.metric in GOALS and one.metric in chances]
+    if not shown:
+        return None
+    lucky = [chances[one.metric] for one in shown]
+    errors = 100 * np.array([one.error for one in shown])
+    middle, low, high = (
+        100 * np.array(values)
+        for values in zip(*((one.error, one.low, one.high) for one in lucky), strict=True)
+    )
+    places = np.arange(len(shown), dtype=np.float64)
+    nothing = np.full(len(shown), np.nan)
+    bars = Columns(Style("simulated against live", COLOURS[0]), places, 0.6, errors, nothing, nothing)
+    dots = Dots(Style("by chance", INK), places, middle, low, high)
+    title = "Median errors, and what chance makes of them"
+    x = Axis("", -0.5, len(shown) - 0.5, [METRICS[one.metric].label for one in shown])
+    y = Axis.from_zero("median error (%)", float(np.nanmax([*errors, *high])))
+    return Drawing(name, title, title, x, y, [Axes("", [bars, dots])])
 
 
 def _scatter(name: str, pairs: Sequence[ValuePair], groups: Mapping[str, str]) -> Drawing:

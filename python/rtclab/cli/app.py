@@ -1084,7 +1084,10 @@ def import_files(
     flows = [*about.flows]
     more = [f"{len(flows) - MOST_IMPORTED_FLOWS} more flows"] if len(flows) > MOST_IMPORTED_FLOWS else []
     print(f"{run.path}: {run.scenario['duration']}, {', '.join([*flows[:MOST_IMPORTED_FLOWS], *more])}")
-    print(f"`rtclab measure {run.name}` and `rtclab report {run.name}` show it")
+    from rtclab.phrases import name_for_commands
+
+    name = name_for_commands(run.path)
+    print(f"`rtclab measure {name}` and `rtclab report {name}` show it")
 
 
 scenario_app = typer.Typer(

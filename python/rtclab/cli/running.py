@@ -269,9 +269,13 @@ def show_summary(
         tables.print_text(sweep_verdict(made, measured, flows))
     tables.tell_feedback([flow for flow in known if flow not in set(rows["flow"])])
     if made.drawn_over_time and not metrics:
-        from rtclab.report.runs import run_verdict
+        from rtclab.report.runs import findings_of
+        from rtclab.report.verdict import verdict
 
-        tables.print_text(run_verdict(made.run, measured))
+        found = findings_of(made.run, measured)
+        tables.print_text(verdict(found))
+        if not every:
+            tables.show_people(made.run, found)
 
 
 def chosen(rows: pl.DataFrame, metrics: Sequence[str]) -> pl.DataFrame:

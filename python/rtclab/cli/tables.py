@@ -20,6 +20,7 @@ from rtclab.phrases import (
     MOST_REPEATS,
     count,
     field_trials,
+    name_for_commands,
     names_in_words,
     number,
     path_in_words,
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
     from rtclab.experiment import Results
     from rtclab.remedy import Remedies
     from rtclab.report.moved import Moved
+    from rtclab.report.verdict import Findings
     from rtclab.report.why import Why
     from rtclab.scenario import Scenario, Video
     from rtclab.trace import OpenWindow, Run
@@ -49,6 +51,11 @@ ALL_EQUAL = "all equal"
 
 MOST_ROWS = 12
 """Maximum number of rows printed without `--all`."""
+MOST_PEOPLE = 12
+"""Of a meeting of more people, those who suffer most are printed, and not who saw whom."""
+MOST_WORST = 5
+MARKED = {"bad": "!!", "poor": "!", "good": "", "": ""}
+"""How marks are printed behind a number."""
 MOST_POINTS = 60
 """Maximum number of rows of a sweep."""
 FLOWS_SIDE_BY_SIDE = 3
@@ -232,7 +239,8 @@ def show_measured(measured: pl.DataFrame, run: Run, *, all_metrics: bool, most: 
         if not flow and cell["mean"]:
             mean = _with_interval(cell["mean"], cell["ci95_low"], cell["ci95_high"])
             print(f"{metric}: {mean} {cell['unit']}")
-    print(f"all metrics: `rtclab measure {run.name} --all`; what they mean: `rtclab metrics`")
+    name = name_for_commands(run.path)
+    print(f"all metrics: `rtclab measure {name} --all`; what they mean: `rtclab metrics`")
 
 
 def subject(run: Run, repeats: int | None = None) -> str:
@@ -363,6 +371,27 @@ def _with_the_worst(
             scores[flow] += flow not in known and flow.rpartition("->")[2] in receivers
     chosen = sorted(flows, key=scores.__getitem__, reverse=True)[:most]
     return [flow for flow in flows if flow in chosen]
+
+
+def show_people(run: Run, found: Findings) -> None:
+    """Prints how the people of a meeting saw each other: a matrix, or of many people the worst off."""
+    from rtclab.report.people import people_of
+    from rtclab.report.quality import judged
+
+    people = people_of(run, found, judged(run, found.means, found.media))
+    if people is None:
+        return
+    if len(people.receivers) > MOST_PEOPLE:
+        for card in people.cards[:MOST_WORST]:
+            print_text(f"{card.name}: {card.received}", hanging=2)
+        more = count(len(people.cards) - MOST_WORST, "other person").replace("persons", "people")
+        print(f"{more} saw them better; the page has all")
+        return
+    table = new_table(*whole(""), *right(*people.senders))
+    for name, row in zip(people.receivers, people.rows, strict=True):
+        table.add_row(name, *("" if cell is None else f"{cell.text}{MARKED[cell.mark]}" for cell in row))
+    print_table(table)
+    print("rows watch, columns are watched: s frozen per minute, × no picture, ! poor, !! bad")
 
 
 def show_metrics(measured: pl.DataFrame) -> None:

@@ -222,9 +222,9 @@ def paired_repeats(a: Run, b: Run) -> list[int] | None:
     return both if len(pairs) > 1 else None
 
 
-def totals_per_minute(run: Run) -> dict[tuple[str, str], float]:
-    """The totals by metric and flow, per minute for which the flow was active; the mean over repeats."""
-    wanted = [metric for metric in METRICS.values() if metric.total or metric.name == active_time.__name__]
+def totals_per_minute(run: Run, metrics: Sequence[str]) -> dict[tuple[str, str], float]:
+    """Totals by metric and flow, per minute for which the flow was active; the mean over repeats."""
+    wanted = [METRICS[name] for name in (*metrics, active_time.__name__)]
     found = per_minute(values_of(rows_of(run, wanted)))
     return {key: fmean(of.values()) for key, of in found.items() if METRICS[key[0]].total}
 

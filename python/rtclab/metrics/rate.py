@@ -53,6 +53,11 @@ def received_kbps(trace: Trace, flow: str) -> Samples:
     return per_second(trace, flow, "delivered_bytes").scaled(KBIT_PER_BYTE)
 
 
+def received_packets(trace: Trace, flow: str) -> Samples:
+    """Packets delivered in each second, divided by the time in it that the flow was active, in 1/s."""
+    return per_second(trace, flow, "delivered_packets")
+
+
 @once
 def target_kbps(trace: Trace, flow: str) -> Samples:
     """The encoders' target bitrate at every report, summed over the flow's streams, in kbit/s."""

@@ -7,6 +7,7 @@ count padding as payload.
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass
 from math import nan
 
@@ -142,11 +143,12 @@ def _kinds(trace: Trace) -> dict[str, list[str]]:
     return dict(known.iter_rows())
 
 
-def stream_rates(trace: Trace) -> list[StreamRates]:
-    """The rates of all media with at least two reports; empty if packets were not recorded."""
+def stream_rates(trace: Trace, flows: Collection[str]) -> list[StreamRates]:
+    """The rates of the media of some flows with at least two reports; empty if packets were not recorded."""
     if not were_recorded(trace):
         return []
-    found = [_rates_of(trace, flow, kind) for flow in trace.flows for kind in kinds_of(trace, flow)]
+    chosen = [flow for flow in trace.flows if flow in flows]
+    found = [_rates_of(trace, flow, kind) for flow in chosen for kind in kinds_of(trace, flow)]
     return [rates for rates in found if rates is not None]
 
 

@@ -25,6 +25,7 @@ from rtclab.report.drawing import (
     Style,
     largest,
 )
+from rtclab.report.flow_plots import COMPARISON_PLOTS, RUN_PLOTS
 from rtclab.report.page import load_template, render
 from rtclab.report.picture_sizes import NARROW
 from rtclab.report.plot import Plot
@@ -40,8 +41,6 @@ from rtclab.report.plot_kinds import (
     per_repeat,
 )
 from rtclab.report.run_plots import (
-    COMPARISON_PLOTS,
-    RUN_PLOTS,
     comparison_plot,
     looks_of,
     run_plot,

@@ -37,6 +37,15 @@ LIMIT_COLOURS: dict[str, str] = {
 }
 """The colour of each limit on all pages. Each is darker than the one before by 5 steps of lightness or more,
 so that they differ in greyscale (L* of CIE 1976, from 0 to 100)."""
+LOSS_COLOURS: dict[str, str] = {
+    "outage": "#2d3078",
+    "queue": "#d48418",
+    "aqm": "#c795d1",
+    "burst": "#a8201b",
+    "random": "#e57373",
+    "unknown": "#878787",
+}
+"""The colour of each cause of losses on all pages."""
 FROZEN = Style("frozen", INK)
 DARKEST, LIGHTEST = (0, 32, 77), (255, 234, 70)
 MIDDLE = (124, 123, 120)

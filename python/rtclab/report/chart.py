@@ -21,6 +21,7 @@ from rtclab.report.drawing import (
     INK,
     QUIET,
     RANGE_OPACITY,
+    Axes,
     Axis,
     Boxes,
     Cells,
@@ -37,6 +38,8 @@ from rtclab.report.static_svg import MARKER_PATHS, static_svgs
 DIGITS = 4
 """Significant digits of the largest value of a curve; more would only make the page larger."""
 LINE_WIDTH = 2
+MOST_TOLD = 4
+"""Maximum number of lines whose values the text of a chart says."""
 SCRIPT = Path(__file__).parent / "templates" / "charts.js"
 
 
@@ -54,26 +57,41 @@ class Entry:
 
 @dataclass(frozen=True)
 class Chart:
-    """A plot for a template; ``outlines`` has a static ``<svg>`` element for each pair of axes."""
+    """A plot for a template.
+
+    ``outlines`` has a static ``<svg>`` element for each pair of axes, and ``texts`` says what it shows.
+    """
 
     plot: Drawing
     entries: Sequence[Entry]
     outlines: Sequence[str]
+    texts: Sequence[str]
 
 
 def chart(plot: Drawing) -> Chart:
-    """The legend and the static SVGs of a plot, for a template."""
-    return Chart(plot, legend(plot), static_svgs(plot))
+    """The legend, the static SVGs and the texts in their place of a plot, for a template."""
+    return Chart(plot, legend([plot]), static_svgs(plot), [_text(plot, axes) for axes in plot.axes])
 
 
-def legend(plot: Drawing) -> list[Entry]:
+def _text(plot: Drawing, axes: Axes) -> str:
+    """What a pair of axes shows, with the smallest and largest value of each line."""
+    lines = [mark for mark in axes.marks if isinstance(mark, Line) and np.isfinite(mark.y).any()]
+    told = ", ".join(
+        f"{line.look.label} {np.nanmin(line.y):.3g} to {np.nanmax(line.y):.3g} {plot.y.unit}".rstrip()
+        for line in lines[:MOST_TOLD]
+    )
+    where = f"{plot.title}, {axes.title}" if axes.title and axes.title != plot.title else plot.title
+    return f"{where}: {told}" if told else f"{where}. {plot.caption}".rstrip(" .")
+
+
+def legend(plots: Sequence[Drawing]) -> list[Entry]:
     """Entries of the legend, each label once: coloured marks, black ones (capacities), ranges, and boxes.
 
     Marks of several colours that share a label have a black entry. Cells have none: the note above a heat map
     explains their colours.
     """
-    marks = [mark for mark in plot.marks if not isinstance(mark, Cells)]
-    shared = shared_labels(plot)
+    marks = [mark for plot in plots for mark in plot.marks if not isinstance(mark, Cells)]
+    shared = {label for plot in plots for label in shared_labels(plot)}
     all_entries = [_entry(mark) for mark in marks if not isinstance(mark, Boxes)]
     all_entries = [replace(one, colour=INK) if one.label in shared else one for one in all_entries]
     entries = sorted(all_entries, key=lambda one: one.colour == INK)
@@ -124,6 +142,9 @@ def scripts() -> list[str]:
 def _plot(plot: Drawing) -> dict[str, Any]:
     return {
         "name": plot.name,
+        "height": plot.height_px,
+        "compact": plot.compact,
+        "events": list(plot.events),
         "x": _axis(plot.x),
         "y": _axis(plot.y),
         "axes": [
@@ -161,6 +182,7 @@ def _mark(mark: Mark) -> dict[str, Any]:
             drawn |= {"texts": list(mark.texts), "colours": mark.colours, "inks": mark.inks}
         case Boxes():
             drawn = {"kind": "boxes", "opacity": mark.opacity, "texts": list(mark.texts)}
+            drawn |= {"labels": list(mark.labels), "ink": mark.ink} if any(mark.labels) else {}
             ends = {name: _numbers(getattr(mark, name)) for name in ("x", "end", "low", "high")}
             return look | drawn | ends
     ends = {"low": _numbers(mark.low), "high": _numbers(mark.high)}

@@ -26,6 +26,8 @@ GRID = "#e3e3e3"
 LIGHTEST = np.array([240, 245, 250])
 """Red, green and blue of the cell with the lowest value in a heat map."""
 RANGE_OPACITY = 0.2
+DARK = 140
+"""Boxes of a lower brightness (0 to 255, ITU-R BT.601) have white labels."""
 
 Dash = tuple[float, ...]
 """Lengths of dashes and gaps in multiples of the line width; empty for a solid line."""
@@ -206,7 +208,8 @@ class Cells:
 class Boxes:
     """Rectangles from ``x`` to ``end`` and from ``low`` to ``high``; all arrays of shape (boxes,).
 
-    ``texts`` are what each box says when it is touched. Without them, it says its height.
+    ``texts`` are what each box says when it is touched. Without them, it says its height. ``labels`` are
+    written into the boxes of a page; empty ones are not.
     """
 
     look: Style
@@ -216,10 +219,17 @@ class Boxes:
     high: Array
     texts: Sequence[str] = ()
     opacity: float = 1.0
+    labels: Sequence[str] = ()
 
     def __post_init__(self) -> None:
         """Shows control characters."""
         object.__setattr__(self, "texts", [visible(text) for text in self.texts])
+
+    @property
+    def ink(self) -> str:
+        """The colour of labels: white on a dark box."""
+        red, green, blue = (int(self.look.colour[at : at + 2], 16) for at in (1, 3, 5))
+        return "#ffffff" if 0.299 * red + 0.587 * green + 0.114 * blue < DARK else INK
 
     @property
     def y(self) -> Array:
@@ -258,6 +268,12 @@ class Drawing:
     y: Axis
     axes: Sequence[Axes]
     over_time: bool = False
+    height_px: int = 260
+    """Height of each pair of axes on a page."""
+    compact: bool = False
+    """Whether it is a row of a timeline: low, and without ticks on an axis that has no label."""
+    events: Sequence[tuple[float, str]] = ()
+    """Moments that are marked on the axis of time, and what happened then."""
 
     @property
     def marks(self) -> Iterator[Mark]:

@@ -69,7 +69,7 @@ class Steps:
 class Strip:
     """Stretches of time of one kind, drawn as bands in a strip below zero; arrays of shape (stretches,).
 
-    ``texts`` are what each stretch says when it is touched.
+    ``texts`` are what each stretch says when it is touched, and ``labels`` what is written into it.
     """
 
     look: Style
@@ -77,6 +77,7 @@ class Strip:
     end_s: Array
     texts: Sequence[str]
     opacity: float = 1.0
+    labels: Sequence[str] = ()
 
 
 @dataclass(frozen=True)
@@ -95,11 +96,18 @@ class Panel:
 
 
 def over_time(
-    name: str, title: str, caption: str, panels: Sequence[Panel], unit: str, range_label: str = ""
+    name: str,
+    title: str,
+    caption: str,
+    panels: Sequence[Panel],
+    unit: str,
+    range_label: str = "",
+    strip: float = STRIP,
 ) -> Plot:
     """Curves over time. The time axis ends with the longest curve or strip.
 
-    ``unit`` is the label of the vertical axis, ``range_label`` the legend entry of the ranges around curves.
+    ``unit`` is the label of the vertical axis, ``range_label`` the legend entry of the ranges around curves,
+    and ``strip`` the height of a strip below zero as a share of the largest value.
     """
     bands = [curve.band for panel in panels for curve in panel.curves]
     bands += [band for panel in panels for _, band in panel.guides]
@@ -115,7 +123,7 @@ def over_time(
     lowest = min(-largest([-height for height in heights]), 0.0)
     if any(panel.strips for panel in panels):
         top = top or 1.0
-        lowest = -STRIP * top
+        lowest = -strip * top
         strips = [[_strip(one, lowest) for one in panel.strips] for panel in panels]
         axes = [replace(one, marks=[*one.marks, *of]) for one, of in zip(axes, strips, strict=True)]
     x, y = Axis("Time (s)", 0.0, end_s), Axis.from_zero(unit, top, lowest)
@@ -125,7 +133,7 @@ def over_time(
 def _strip(strip: Strip, lowest: float) -> Boxes:
     """The bands of a strip between zero and the lowest value of the axis, with a gap above and below."""
     low, high = (np.full(strip.begin_s.size, share * lowest) for share in (0.95, 0.25))
-    return Boxes(strip.look, strip.begin_s, strip.end_s, low, high, strip.texts, strip.opacity)
+    return Boxes(strip.look, strip.begin_s, strip.end_s, low, high, strip.texts, strip.opacity, strip.labels)
 
 
 def _axes_over_time(panel: Panel, end_s: float, range_label: str) -> Axes:

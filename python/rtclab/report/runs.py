@@ -14,16 +14,22 @@ import polars as pl
 from rtclab.experiment.comparison import MARGIN_PERCENT, Differences, Side, totals_per_minute
 from rtclab.experiment.flows import Flows, carrying, chosen_flows
 from rtclab.experiment.summary import summary_of_run
-from rtclab.metrics import METRICS, Metric
+from rtclab.metrics import METRICS, Metric, essentials
 from rtclab.metrics.wire import StreamRates, stream_rates
-from rtclab.phrases import names_in_words, repeats_in_words, tests_in_words
+from rtclab.phrases import name_for_commands, names_in_words, repeats_in_words, tests_in_words
 from rtclab.report import imported, words
+from rtclab.report.answer import GOOD, MARKS
+from rtclab.report.chart import legend
 from rtclab.report.differences import scenario_differences
 from rtclab.report.page import write_page
-from rtclab.report.run_plots import REASON_PLOTS, comparison_plots, run_plots
+from rtclab.report.people import people_of
+from rtclab.report.quality import FREEZES, Judged, judged, worst
+from rtclab.report.run_answer import answer_of
+from rtclab.report.run_plots import comparison_plots, page_flows, run_plots
 from rtclab.report.shown_flows import main_flows
-from rtclab.report.verdict import findings, verdict
-from rtclab.report.why import ABOUT, Why, why
+from rtclab.report.timeline import timeline
+from rtclab.report.verdict import Findings, findings, verdict
+from rtclab.report.why import ABOUT, FlowAccount, Why, why
 from rtclab.report.words import flow_in_words
 from rtclab.trace import Run, window_in_words
 
@@ -75,29 +81,42 @@ def write_report(
     main = main_flows(run) if wanted is None else flows
     shown = flows[:MOST_FLOWS]
     reasons = why(run, None if wanted is None else flows, MOST_REASONS) if run.traces else Why([])
+    found = findings_of(run, measured)
+    marked = judged(run, found.means, found.media)
+    columns = _columns(run, wanted, reasons.accounts, marked)
+    rows = timeline(run, [column.flow for column in columns], reasons.accounts) if columns else []
     plots = run_plots(run, wanted, reasons.accounts)
     names = [plot.name for plot in plots]
     return write_page(
         page or run.path / "report.html",
         "report.html",
-        plots,
+        [*rows, *plots],
         tied=True,
         run=run,
         title=run.scenario.get("title") or run.scenario.get("name") or run.name,
         window=run.window and window_in_words(run.window),
+        about=_about(run),
         calls=words.calls_of(run),
-        verdict=run_verdict(run, measured),
+        network=words.network_of(run),
+        answer=answer_of(run, measured, found, reasons),
+        verdict=verdict(found),
+        rows_of_timeline=len(rows),
+        columns_of_timeline=columns,
+        legend=legend(rows),
+        events=rows[0].events if rows else [],
+        people=people_of(run, found, marked),
         reasons=reasons,
-        first=1 + len(REASON_PLOTS.keys() & set(names)),
         anchors={what: next((one for one in of if one in names), "") for what, of in ABOUT.items()},
         flow_in_words=flow_in_words,
+        name=name_for_commands(run.path),
         cautions=_cautions(run),
         facts=_facts(run),
-        network=words.network_of(run),
         problems=_problems(run),
         columns=[flow_in_words(flow) for flow in shown],
         left_out=len(flows) - len(shown),
-        rows=_rows(measured, shown),
+        groups=_groups(_rows(measured, shown)),
+        marks={(one.metric, one.flow): one.mark for one in marked},
+        shown=shown,
         spreads=_spreads(measured, main) if len(flows) > FEW_FLOWS else [],
         whole=_rows(measured, [""]),
         metrics=METRICS.values(),
@@ -105,9 +124,72 @@ def write_report(
     )
 
 
+@dataclass(frozen=True)
+class TimelineColumn:
+    """A column of the timeline: a flow, its heading and its mark."""
+
+    flow: str
+    title: str
+    mark: str
+
+
+def _columns(
+    run: Run, wanted: Flows, accounts: Sequence[FlowAccount], marked: Sequence[Judged]
+) -> list[TimelineColumn]:
+    """The flows of the timeline, the worst first."""
+    flows = page_flows(run, wanted, accounts) if run.traces else []
+    marks = {flow: worst([one.mark for one in marked if one.flow == flow]) for flow in flows}
+    flows = sorted(flows, key=lambda flow: -MARKS.index(marks[flow] or GOOD))
+    return [TimelineColumn(flow, flow_in_words(flow), marks[flow]) for flow in flows]
+
+
+def _about(run: Run) -> str:
+    """What kind of run it is, in a line: ``simulated, 60 s, 5 of 5 repeats``."""
+    duration = str(run.scenario.get("duration", ""))
+    kind = {"sim": "simulated", "live": "live", "log": "imported log", "capture": "imported capture"}
+    repeats = "" if run.backend in words.IMPORTED else f"{run.finished} of {run.planned} repeats"
+    return ", ".join(filter(None, [kind.get(run.backend, run.backend), duration, repeats]))
+
+
+GROUPS = {
+    "Rate": ("rate", "wire", "adapting", "fairness", "tcp"),
+    "Delay": ("delay", "arrivals", "budget"),
+    "Loss and repair": ("loss", "repair", "marks", "fates"),
+    "Pictures": ("media",),
+    "Sound": ("audio",),
+    "What limited the rate": ("limited",),
+    "Set-up, time and processor": ("setup", "host"),
+}
+"""The groups of metrics by the modules that define them; others are of the group ``OTHERS``."""
+OTHERS = "Others"
+Rows = list[tuple[Metric, list[dict[str, Any] | None]]]
+
+
+def _groups(rows: Rows) -> list[tuple[str, Rows]]:
+    """Rows of the table of metrics by what they are about; first those to look at first."""
+    modules = {module: title for title, of in GROUPS.items() for module in of}
+    first = essentials({metric.name for metric, _ in rows})
+    by_name = {metric.name: (metric, cells) for metric, cells in rows}
+    found = {FIRST: [by_name[name] for name in first]} | {title: [] for title in (*GROUPS, OTHERS)}
+    for metric, cells in rows:
+        if metric.name not in first:
+            module = metric.function.__module__.rpartition(".")[2]
+            found[modules.get(module, OTHERS)].append((metric, cells))
+    return [(title, of) for title, of in found.items() if of]
+
+
+FIRST = "First"
+"""The group of the metrics to look at first."""
+
+
 def run_verdict(run: Run, measured: pl.DataFrame) -> str:
     """The sentence that sums up a run; ``measured`` is its summary."""
-    return verdict(findings(run, _means(measured, "mean") | totals_per_minute(run)))
+    return verdict(findings_of(run, measured))
+
+
+def findings_of(run: Run, measured: pl.DataFrame) -> Findings:
+    """The facts about a run from its summary."""
+    return findings(run, _means(measured, "mean") | totals_per_minute(run, [FREEZES]))
 
 
 def write_comparison(
@@ -260,7 +342,7 @@ def _spreads(measured: pl.DataFrame, flows: Sequence[str]) -> list[Spread]:
 
 def _streams(run: Run, flows: Sequence[str]) -> list[tuple[str, StreamRates]]:
     """Name and rates of every stream of the flows; rates are means over the repeats that have the stream."""
-    known = (one for trace in run.traces for one in stream_rates(trace) if one.flow in flows)
+    known = (one for trace in run.traces for one in stream_rates(trace, flows))
     names = ("wire", "repair", "stats", "difference_bytes")
     found = []
     for (flow, kind), repeats in words.grouped(((one.flow, one.kind), one) for one in known).items():

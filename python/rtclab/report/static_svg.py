@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from html import escape
 from math import floor, log10
 
@@ -23,11 +24,10 @@ from rtclab.report.drawing import (
     Mark,
 )
 
-WIDTH, HEIGHT = 480, 250
-LEFT, RIGHT, TOP, BOTTOM = 52, 10, 24, 42
+LEFT, RIGHT = 52, 10
 POINTS_OF_A_PLOT = 1600
 MOST_POINTS, LEAST_POINTS = 300, 60
-TICKS = 5
+TICKS, COMPACT_TICKS = 5, 2
 LINE_WIDTH = 1.5
 MARKER_PATHS = {
     "circle": "M-4 0a4 4 0 1 0 8 0a4 4 0 1 0-8 0",
@@ -40,59 +40,92 @@ MARKER_PATHS = {
 """SVG paths of the markers, centred at 0."""
 
 
+@dataclass(frozen=True)
+class _Box:
+    """Width and height of a picture, and its margins above and below the axes."""
+
+    width: float
+    height: float
+    top: float
+    bottom: float
+
+
+PANEL = _Box(480, 250, 24, 42)
+
+
+def _box(plot: Drawing) -> _Box:
+    """The box of a plot; a row of a timeline is wide and low."""
+    if not plot.compact:
+        return PANEL
+    below = 34 if plot.x.label else 4
+    return _Box(600, plot.height_px + below, 16, below)
+
+
 def static_svgs(plot: Drawing) -> list[str]:
     """An ``<svg>`` element for each pair of axes of a plot. Lines are reduced to a few hundred points."""
     lines = sum(isinstance(mark, Line) for mark in plot.marks)
     points = int(np.clip(POINTS_OF_A_PLOT // max(lines, 1), LEAST_POINTS, MOST_POINTS))
-    frame = _frame(plot)
+    frame, box = _frame(plot), _box(plot)
     return [
-        f'<svg viewBox="0 0 {WIDTH} {HEIGHT}" preserveAspectRatio="xMinYMin">'
+        f'<svg viewBox="0 0 {box.width:g} {box.height:g}" preserveAspectRatio="xMinYMin">'
         + frame
-        + _text(LEFT, TOP - 9, axes.title, "start")
-        + _text(WIDTH - RIGHT, TOP - 9, axes.note, "end")
+        + _text(LEFT, box.top - (4 if plot.compact else 9), axes.title, "start")
+        + _text(box.width - RIGHT, box.top - (4 if plot.compact else 9), axes.note, "end")
         + "".join(_drawn(mark, plot, points) for mark in axes.marks)
         + "</svg>"
         for axes in plot.axes
     ]
 
 
-def _x(axis: Axis, values: Array) -> Array:
-    return LEFT + (values - axis.begin) / (axis.end - axis.begin) * (WIDTH - LEFT - RIGHT)
+def _x(plot: Drawing, values: Array) -> Array:
+    axis = plot.x
+    return LEFT + (values - axis.begin) / (axis.end - axis.begin) * (_box(plot).width - LEFT - RIGHT)
 
 
-def _y(axis: Axis, values: Array) -> Array:
-    return HEIGHT - BOTTOM - (values - axis.begin) / (axis.end - axis.begin) * (HEIGHT - TOP - BOTTOM)
+def _y(plot: Drawing, values: Array) -> Array:
+    axis, box = plot.y, _box(plot)
+    inside = box.height - box.top - box.bottom
+    return box.height - box.bottom - (values - axis.begin) / (axis.end - axis.begin) * inside
 
 
 def _frame(plot: Drawing) -> str:
     """Grid, tick labels and the labels of both axes."""
-    ticks, names = _named(plot.y)
-    heights = _y(plot.y, ticks)
-    grid = "".join(f"M{LEFT} {at:.1f}H{WIDTH - RIGHT}" for at in heights)
+    box = _box(plot)
+    ticks, names = _named(plot.y, COMPACT_TICKS if plot.compact else TICKS)
+    heights = _y(plot, ticks)
+    grid = "".join(f"M{LEFT} {at:.1f}H{box.width - RIGHT:g}" for at in heights)
     parts = [f'<path d="{grid}" stroke="{GRID}"/>']
     parts += [_text(LEFT - 6, at + 4, name, "end") for at, name in zip(heights, names, strict=True)]
-    places, names = _named(plot.x)
-    below = HEIGHT - BOTTOM + 16
-    parts += [_text(at, below, name, "middle") for at, name in zip(_x(plot.x, places), names, strict=True)]
-    parts.append(_text((LEFT + WIDTH - RIGHT) / 2, HEIGHT - 6, plot.x.label, "middle"))
-    middle = (TOP + HEIGHT - BOTTOM) / 2
-    turned = f' transform="rotate(-90 12 {middle})"'
-    parts.append(_text(12, middle, plot.y.label, "middle", turned))
+    if plot.events:
+        moments = "".join(
+            f"M{at:.1f} {box.top}V{box.height - box.bottom:g}"
+            for at in _x(plot, np.array([at for at, _ in plot.events]))
+        )
+        parts.append(f'<path d="{moments}" stroke="{QUIET}" stroke-dasharray="2 3"/>')
+    if plot.x.label or not plot.compact:
+        places, names = _named(plot.x, TICKS)
+        below = box.height - box.bottom + 16
+        parts += [_text(at, below, name, "middle") for at, name in zip(_x(plot, places), names, strict=True)]
+        parts.append(_text((LEFT + box.width - RIGHT) / 2, box.height - 6, plot.x.label, "middle"))
+    if not plot.compact:
+        middle = (box.top + box.height - box.bottom) / 2
+        turned = f' transform="rotate(-90 12 {middle})"'
+        parts.append(_text(12, middle, plot.y.label, "middle", turned))
     return "".join(parts)
 
 
-def _named(axis: Axis) -> tuple[Array, list[str]]:
+def _named(axis: Axis, count: int) -> tuple[Array, list[str]]:
     """Positions and texts of an axis's tick labels."""
     if axis.names:
         named = axis.named[:: axis.every]
         return np.array([place for place, _ in named], dtype=np.float64), [name for _, name in named]
-    ticks = _ticks(axis)
+    ticks = _ticks(axis, count)
     return ticks, [f"{tick:g}" for tick in ticks]
 
 
-def _ticks(axis: Axis) -> Array:
-    """Round numbers within the range of an axis, about ``TICKS`` of them."""
-    rough = (axis.end - axis.begin) / TICKS
+def _ticks(axis: Axis, count: int) -> Array:
+    """Round numbers within the range of an axis, about ``count`` of them."""
+    rough = (axis.end - axis.begin) / count
     power = 10.0 ** floor(log10(rough))
     step = power * next(factor for factor in (1, 2, 2.5, 5, 10) if factor * power >= rough * 0.999)
     first = np.ceil(axis.begin / step)
@@ -111,7 +144,7 @@ def _drawn(mark: Mark, plot: Drawing, points: int) -> str:
         case Line():
             return _line(mark, plot, points)
         case Dots():
-            x, y = _x(plot.x, mark.x), _y(plot.y, mark.y)
+            x, y = _x(plot, mark.x), _y(plot, mark.y)
             fill = "#fff" if mark.hollow else mark.look.colour
             path = MARKER_PATHS[mark.look.marker]
             scale = "" if mark.size == 1 else f" scale({mark.size:g})"
@@ -130,10 +163,10 @@ def _drawn(mark: Mark, plot: Drawing, points: int) -> str:
 def _line(line: Line, plot: Drawing, points: int) -> str:
     """A line and its range, interrupted where there is no value."""
     colour = line.look.colour
-    x, y = thinned(_x(plot.x, line.x), points), thinned(_y(plot.y, line.y), points)
+    x, y = thinned(_x(plot, line.x), points), thinned(_y(plot, line.y), points)
     parts = []
     if line.range is not None:
-        low, high = (thinned(_y(plot.y, end), points) for end in (line.range.low, line.range.high))
+        low, high = (thinned(_y(plot, end), points) for end in (line.range.low, line.range.high))
         if line.range.whiskers:
             bars = Dots(line.look, line.x, line.y, line.range.low, line.range.high)
             parts.append(_drawn(bars, plot, points))
@@ -157,16 +190,16 @@ def _pieces(*columns: Array) -> list[slice]:
 
 
 def _columns(mark: Columns, plot: Drawing) -> str:
-    left, right = (_x(plot.x, mark.x + side * mark.width / 2) for side in (-1, 1))
-    top, bottom = _y(plot.y, mark.y), HEIGHT - BOTTOM
+    left, right = (_x(plot, mark.x + side * mark.width / 2) for side in (-1, 1))
+    top, bottom = _y(plot, mark.y), float(_y(plot, np.zeros(1))[0])
     bars = "".join(f"M{a:.1f} {bottom}V{c:.1f}H{b:.1f}V{bottom}z" for a, b, c in _known(left, right, top))
     fill = f'<path d="{bars}" fill="{mark.look.colour}" opacity="{mark.opacity}"/>'
     return f'{fill}<g stroke="{QUIET}">{_whiskers(mark, plot)}</g>'
 
 
 def _cells(mark: Cells, plot: Drawing) -> str:
-    left, right = (_x(plot.x, mark.x + side / 2) for side in (-1, 1))
-    top, bottom = (_y(plot.y, mark.y + side / 2) for side in (1, -1))
+    left, right = (_x(plot, mark.x + side / 2) for side in (-1, 1))
+    top, bottom = (_y(plot, mark.y + side / 2) for side in (1, -1))
     squares = "".join(
         f'<path d="M{a:.1f} {c:.1f}H{b:.1f}V{d:.1f}H{a:.1f}z" fill="{colour}"/>'
         for a, b, c, d, colour in zip(left, right, top, bottom, mark.colours, strict=True)
@@ -179,16 +212,20 @@ def _cells(mark: Cells, plot: Drawing) -> str:
 
 
 def _boxes(mark: Boxes, plot: Drawing) -> str:
-    left, right = _x(plot.x, mark.x), _x(plot.x, mark.end)
-    top, bottom = _y(plot.y, mark.high), _y(plot.y, mark.low)
+    left, right = _x(plot, mark.x), _x(plot, mark.end)
+    top, bottom = _y(plot, mark.high), _y(plot, mark.low)
     rows = _known(left, right, top, bottom)
     boxes = "".join(f"M{a:.1f} {d:.1f}V{c:.1f}H{b:.1f}V{d:.1f}z" for a, b, c, d in rows)
-    return f'<path d="{boxes}" fill="{mark.look.colour}" opacity="{mark.opacity:g}"/>'
+    texts = "".join(
+        _text((a + b) / 2, (c + d) / 2 + 3, text, "middle", f' font-size="10" fill="{mark.ink}"')
+        for a, b, c, d, text in zip(left, right, top, bottom, mark.labels, strict=False)
+    )
+    return f'<path d="{boxes}" fill="{mark.look.colour}" opacity="{mark.opacity:g}"/>{texts}'
 
 
 def _whiskers(mark: Dots | Columns, plot: Drawing) -> str:
     """The error bars of a mark, except bars of length 0."""
-    x, low, high = _x(plot.x, mark.x), _y(plot.y, mark.low), _y(plot.y, mark.high)
+    x, low, high = _x(plot, mark.x), _y(plot, mark.low), _y(plot, mark.high)
     ends = "".join(f"M{a:.1f} {b:.1f}V{c:.1f}" for a, b, c in _known(x, low, high) if b != c)
     return f'<path d="{ends}"/>' if ends else ""
 

@@ -33,10 +33,10 @@ LEAST_SHARE = 0.1
 LATE_MS = 250.0
 """Pictures that take longer are mentioned; from 150 to 400 ms on, a conversation suffers (ITU-T G.114)."""
 ABOUT = {
-    "limit": ("explained-rate", "rate", "target", "stats-rate"),
-    "freezes": ("waits", "frame-rate"),
+    "limit": ("rate", "target", "stats-rate"),
+    "freezes": ("resolution", "frame-rate"),
     "waits": ("waits", "delay"),
-    "sound": ("delay",),
+    "sound": ("sound", "delay"),
 }
 """What a part of a sentence is about, and the plots that show it, the best first."""
 MUCH_FROZEN = 0.03

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from math import isnan
 from statistics import median
 
 from rtclab.report import number
-from rtclab_papers.markdown import table
+from rtclab_papers.markdown import folded, table
 from rtclab_papers.reproduce.measures import MEASURES
 from rtclab_papers.reproduce.then_and_now.campaigns import LIVE, SIM
 from rtclab_papers.reproduce.then_and_now.numbers import CampaignNumbers, MeasurePair
@@ -23,7 +23,8 @@ ABOUT = """\
 Errors are simulated minus live, in per cent of live. Values are means over all media flows and repeats.
 The column "twice the one-way delay" is the mean over all flows, simulated and live, with the time in
 coturn. The two hosts add the rest of the round trip."""
-NAMES = {"rate_kbps": "mean rate", "rtt_ms": "round trip"}
+RATES = "rate_kbps"
+NAMES = {RATES: "mean rate", "rtt_ms": "round trip"}
 
 
 def section(numbers: CampaignNumbers) -> Iterator[str]:
@@ -33,19 +34,36 @@ def section(numbers: CampaignNumbers) -> Iterator[str]:
     if not pairs:
         yield "No condition has been run both simulated and live yet."
         return
-    yield ABOUT
-    rows = []
+    rows, told = [], []
     for measure in COMPARED:
-        errors = [pair.error for pair in pairs if pair.measure == measure and not isnan(pair.error)]
-        if errors:
+        if errors := _errors(pairs, measure):
             far = sum(abs(error) > FAR for error in errors)
-            size = median(abs(error) for error in errors)
-            middle = (_percent(size), _percent(median(errors)))
-            rows.append([NAMES[measure], str(len(errors)), *middle, str(far)])
+            size = _percent(median(abs(error) for error in errors))
+            rows.append([NAMES[measure], str(len(errors)), size, _percent(median(errors)), str(far)])
+            told.append(
+                f"The simulated {NAMES[measure]} is {size} off the live one in the median over\n"
+                f"{len(errors)} conditions, and more than {100 * FAR:g} % in {far} of them."
+            )
+    if told:
+        yield "\n".join(told)
+    yield ABOUT
     heads = ["quantity", "conditions", "median absolute error", "median error", "above 30 %"]
-    yield table(heads, rows)
+    yield folded("Errors of each quantity", table(heads, rows, "lr"))
     yield _far(pairs, numbers)
     yield from _shares(numbers)
+
+
+def in_words(numbers: CampaignNumbers) -> str:
+    """The median absolute error of the rate, as a part of a sentence; empty without errors."""
+    errors = _errors(numbers.pairs(), RATES)
+    if not errors:
+        return ""
+    size = median(abs(error) for error in errors)
+    return f", and the simulation of 2026 is {_percent(size)} off the live {NAMES[RATES]} in the median"
+
+
+def _errors(pairs: Sequence[MeasurePair], measure: str) -> list[float]:
+    return [pair.error for pair in pairs if pair.measure == measure and not isnan(pair.error)]
 
 
 def _far(pairs: list[MeasurePair], numbers: CampaignNumbers) -> str:
@@ -64,7 +82,7 @@ def _far(pairs: list[MeasurePair], numbers: CampaignNumbers) -> str:
         what = (f"`{pair.scenario}`", NAMES[pair.measure])
         rows.append([*what, *values, _percent(pair.error), network, cause])
     heads = ["above 30 %", "quantity", "simulated", "live", "error", "twice the one-way delay", "cause"]
-    return table(heads, rows)
+    return folded(f"{len(rows)} errors above 30 %, and their causes", table(heads, rows))
 
 
 def _shares(numbers: CampaignNumbers) -> Iterator[str]:
@@ -84,8 +102,8 @@ def _shares(numbers: CampaignNumbers) -> Iterator[str]:
                 rows.append([f"`{name}`", *map(number, (simulated, live, simulated - live))])
                 close += abs(simulated - live) <= bound * (live if is_share else 1)
         if rows:
-            yield table([title, "simulated", "live", "difference"], rows)
-            yield f"Differences within {within}: {close} of {len(rows)}."
+            yield f"{title}: {close} of {len(rows)} differences are within {within}."
+            yield folded(title, table([title, "simulated", "live", "difference"], rows, "lr"))
 
 
 def _percent(ratio: float) -> str:

@@ -57,11 +57,13 @@ class TableChoice(Table):
     values: tuple[InstanceOf[StatedNumber], ...] = ()
     """Stated numbers."""
     today: str = ""
-    """The sentence below the table, with placeholders."""
+    """The sentence above the table, with placeholders."""
     plot: str = ""
     """Column to draw; by default none."""
     matrix: bool = False
     """Whether conditions are rows and quantities are columns, each simulated as it is, and live."""
+    leads: bool = False
+    """Whether its sentence also stands at the top of the page."""
 
 
 class Conditions(Table):
@@ -127,6 +129,7 @@ class Section:
     today: str
     plot: str
     matrix: bool = False
+    leads: bool = False
 
     @property
     def scenarios(self) -> list[str]:
@@ -242,7 +245,7 @@ def _section(table: TableChoice, conditions: Conditions, origin: str) -> Section
             PublishedNumber(value.row, value.column, value, value.published, nan, value.note)
             for value in table.values
         ]
-        return Section(source, table.title, lines, table.today, table.plot, table.matrix)
+        return Section(source, table.title, lines, table.today, table.plot, table.matrix, table.leads)
     metrics = table.metrics or conditions.metrics
     cells = [cell for cell in source.cells if _wanted(cell, table, metrics)]
     missing = set(table.rows) - {cell.row for cell in cells}
@@ -252,7 +255,8 @@ def _section(table: TableChoice, conditions: Conditions, origin: str) -> Section
     title = f"Table {table.table}: {source.tables[table.table]}"
     if table.machine not in ("", OVERALL):
         title += f" (machine {table.machine})"
-    return Section(source, title, [_line(source, cell) for cell in cells], table.today, table.plot)
+    lines = [_line(source, cell) for cell in cells]
+    return Section(source, title, lines, table.today, table.plot, leads=table.leads)
 
 
 def _wanted(cell: Cell, table: TableChoice, metrics: Sequence[str]) -> bool:

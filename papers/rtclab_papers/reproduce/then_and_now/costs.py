@@ -3,7 +3,7 @@ Abelló Lozano 2013."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -11,7 +11,7 @@ import numpy as np
 from rtclab.report import Axes, Axis, Drawing, Line, Style, number
 from rtclab.scenario import Scenario
 from rtclab_papers.campaigns import Record
-from rtclab_papers.markdown import table
+from rtclab_papers.markdown import folded, table
 from rtclab_papers.reproduce.then_and_now.campaigns import LIVE
 from rtclab_papers.reproduce.then_and_now.numbers import CampaignNumbers
 from rtclab_papers.reproduce.then_and_now.row_values import (
@@ -64,17 +64,25 @@ def section(numbers: CampaignNumbers, plot: str) -> Iterator[str]:
     yield "### Set-up time by stage (ms)"
     stages = {words: [_values(records, stage) for stage in SETUP_STAGES] for words, records in groups.items()}
     rows = [[words, str(len(own[-1])), *map(spread, own)] for words, own in stages.items()]
-    yield table(["topology", "flows", *_STAGES], rows)
-    yield f"![Distribution of the set-up time per topology]({plot}.svg)"
+    yield f"![{_fastest_and_slowest({words: own[-1] for words, own in stages.items()})}]({plot}.svg)"
+    yield folded("The times of each topology", table(["topology", "flows", *_STAGES], rows, "lr"))
     yield "### Failures"
     rows = []
     for words, records in groups.items():
         failed = sum(record.outcome == "failed" for record in records)
         planned, missing = (sum(_values(records, metric)) for metric in (CONNECTIONS, NOT_CONNECTED))
         rows.append([words, str(len(records)), str(failed), f"{planned:.0f}", f"{missing:.0f}"])
-    yield table(["topology", "repeats", "failed", "planned connections", "not connected"], rows)
+    heads = ["topology", "repeats", "failed", "planned connections", "not connected"]
+    yield folded("The failures of each topology", table(heads, rows, "lr"))
     yield "### Processor and memory per participant"
     yield _load(groups, numbers)
+
+
+def _fastest_and_slowest(times: Mapping[str, Sequence[float]]) -> str:
+    """The topologies with the shortest and the longest median set-up time, as a text for the figure."""
+    middle = sorted((float(np.median(own)), words) for words, own in times.items() if len(own))
+    ends = dict.fromkeys(f"{number(ms)} ms ({words})" for ms, words in (middle[:1] + middle[-1:]))
+    return f"Set-up time by topology, in the median {' to '.join(ends)}"
 
 
 def _groups(numbers: CampaignNumbers) -> dict[str, list[Record]]:
@@ -122,7 +130,7 @@ def _load(groups: dict[str, list[Record]], numbers: CampaignNumbers) -> str:
         encoder = ", ".join(names) or number(None)
         rows.append([words, *cells, encoder, spread(_values(records, TCP_SHARE))])
     heads = ["topology", "processor (% of one core)", "memory (MB)", "time to encode a frame (ms)", "encoder"]
-    return table([*heads, "TCP's share (%)"], rows)
+    return folded("The costs of each topology", table([*heads, "TCP's share (%)"], rows))
 
 
 def _by_machine(

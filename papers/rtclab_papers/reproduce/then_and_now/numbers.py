@@ -52,13 +52,15 @@ class RepeatsMean:
 
     @property
     def words(self) -> str:
-        """``1702 ± 13`` or ``1702 (1690 to 1714)``; a dash without values."""
+        """``1702 ± 13`` or ``1702 (1690 to 1714)``, whose spaces do not break; a dash without values."""
         low, high = self.ends
         if isnan(low):
             return number(self.mean)
         if self.is_range:
-            return f"{number(self.mean)} ({number(low, self.mean)} to {number(high, self.mean)})"
-        return f"{number(self.mean)} ± {number(self._summary.ci95, self.mean)}"
+            words = f"{number(self.mean)} ({number(low, self.mean)} to {number(high, self.mean)})"
+        else:
+            words = f"{number(self.mean)} ± {number(self._summary.ci95, self.mean)}"
+        return words.replace(" ", "\u00a0")
 
 
 def as_values(record: Record) -> Values:

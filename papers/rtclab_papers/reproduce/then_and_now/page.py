@@ -16,14 +16,14 @@ from rtclab.experiment import MAX_TRIES
 from rtclab.report import Drawing, as_svg, janus_caution, number
 from rtclab.trace import write_text
 from rtclab_papers.campaigns import Record
-from rtclab_papers.markdown import bullets, table
+from rtclab_papers.markdown import bullets, folded, table
 from rtclab_papers.reproduce.measures import DELAY, MEASURES, RATE
 from rtclab_papers.reproduce.published_cells import UNUSABLE
 from rtclab_papers.reproduce.then_and_now import agreement, costs, series
 from rtclab_papers.reproduce.then_and_now.campaigns import LIVE, SIM, THEN
 from rtclab_papers.reproduce.then_and_now.conditions import PublishedNumber, Section, is_published
 from rtclab_papers.reproduce.then_and_now.numbers import CampaignNumbers
-from rtclab_papers.reproduce.then_and_now.plots import drawing
+from rtclab_papers.reproduce.then_and_now.plots import drawing, rates
 from rtclab_papers.reproduce.then_and_now.row_values import BROWSER
 
 FEW_LEFT_OUT = 3
@@ -31,6 +31,8 @@ FEW_LEFT_OUT = 3
 NOT_RUN = "not run yet"
 NO_MODEL = "no model"
 FAILED = "failed"
+IN_ONE_MATRIX = 3
+"""Quantities in a table with a row for each condition; more would be cut on a screen."""
 DISTURBED_MARK, FAILED_MARK, UNCOMPARABLE_MARK = "†", "‡", "○"
 INTRODUCTION = """\
 Made by `rtclab reproduce --backend live`. {conditions} conditions of the papers, with four numbers each:
@@ -64,7 +66,8 @@ def write_page(page: Path, numbers: CampaignNumbers) -> None:
     page.parent.mkdir(parents=True, exist_ok=True)
     drawn = [drawing(section, section.plot, numbers, name) for section, name in _plotted(page.stem, numbers)]
     over_time = _over_time(page, numbers)
-    for one in (*drawn, *over_time, costs.drawing(numbers, f"{page.stem}-setup")):
+    lead = rates(numbers, _rates(numbers), f"{page.stem}-rates")
+    for one in (lead, *drawn, *over_time, costs.drawing(numbers, f"{page.stem}-setup")):
         if one is not None:
             write_text(page.with_name(f"{one.name}.svg"), as_svg(one))
     write_text(page, "\n\n".join(blocks(page.stem, numbers, over_time)) + "\n")
@@ -90,6 +93,8 @@ def _file(stem: str, words: str) -> str:
 def blocks(stem: str, numbers: CampaignNumbers, over_time: Sequence[Drawing] = ()) -> Iterator[str]:
     """The blocks of the page; ``stem`` begins the names of its plots."""
     yield "# Then and now: the papers' conditions with Chromium of 2026"
+    yield from _lead(stem, numbers)
+    yield "## How it was measured"
     yield _introduction(numbers)
     plots = {id(section): name for section, name in _plotted(stem, numbers)}
     for title, sections in groupby(numbers.plan.sections, key=lambda section: section.paper):
@@ -103,6 +108,32 @@ def blocks(stem: str, numbers: CampaignNumbers, over_time: Sequence[Drawing] = (
     yield from _changes(numbers)
 
 
+def _lead(stem: str, numbers: CampaignNumbers) -> Iterator[str]:
+    """The result in sentences, and the figure that shows it."""
+    lines = _rates(numbers)
+    ratios = [numbers.of_line(line, LIVE).mean / line.published for _, line in lines]
+    overall = _multiple([ratio for ratio in ratios if not isnan(ratio)], "rate")
+    told = [f"Live in 2026, {overall}{agreement.in_words(numbers)}."] if overall else []
+    told += [text for section in numbers.plan.sections if section.leads for text in filled(section, numbers)]
+    if told:
+        yield "\n".join(told)
+    if overall:
+        yield f"![Live in 2026, {overall}]({stem}-rates.svg)"
+        yield """\
+A dot is a published rate, and the live rate of 2026 in the same condition. On the line they are
+equal."""
+
+
+def _rates(numbers: CampaignNumbers) -> list[tuple[str, PublishedNumber]]:
+    """The published rates that can be compared, each with the name of its paper."""
+    return [
+        (section.paper.name, line)
+        for section in numbers.plan.sections
+        for line in section.lines
+        if is_published(line) and line.published and not line.status and kind_of(line) == RATE
+    ]
+
+
 def _plotted(stem: str, numbers: CampaignNumbers) -> Iterator[tuple[Section, str]]:
     for section in numbers.plan.sections:
         if section.plot and drawing(section, section.plot, numbers, "") is not None:
@@ -111,7 +142,7 @@ def _plotted(stem: str, numbers: CampaignNumbers) -> Iterator[tuple[Section, str
 
 def _figures(drawn: Iterable[Drawing]) -> Iterator[str]:
     if figures := [f"![{one.title}]({one.name}.svg)" for one in drawn]:
-        yield from ("### Over time", OVER_TIME, *figures)
+        yield from ("### Over time", OVER_TIME, folded(f"{len(figures)} figures over time", *figures))
 
 
 def _introduction(numbers: CampaignNumbers) -> str:
@@ -142,13 +173,13 @@ def _repeats(counts: Sequence[int]) -> str:
 
 def _section(section: Section, numbers: CampaignNumbers, plot: str | None) -> Iterator[str]:
     yield f"### {section.title}"
-    yield _matrix(section, numbers) if section.matrix else _list(section, numbers)
-    sentences = [*facts(section, numbers), *filled(section, numbers), *_reasons(section)]
-    sentences += _cautions(section, numbers)
-    if sentences:
+    told = [*facts(section, numbers), *filled(section, numbers)]
+    if sentences := [*told, *_cautions(section, numbers)]:
         yield " ".join(sentences)
     if plot is not None:
-        yield f"![{section.title}: {section.plot}, published, then and 2026]({plot}.svg)"
+        yield f"![{section.plot}: {told[-1] if told else section.title}]({plot}.svg)"
+    tables = _matrices(section, numbers) if section.matrix else [_list(section, numbers)]
+    yield folded(f"The numbers: {section.title}", *tables, *_reasons(section))
 
 
 def _list(section: Section, numbers: CampaignNumbers) -> str:
@@ -159,12 +190,19 @@ def _list(section: Section, numbers: CampaignNumbers) -> str:
         cells = [number_of(line, numbers, campaign) for campaign in (THEN, SIM, LIVE)]
         rows.append([line.row if line.row != before else "", line.column, published_words(line), *cells])
         before = line.row
-    return table(["condition", "quantity", "published", "then", "2026, simulated", "2026, live"], rows)
+    heads = ["condition", "quantity", "published", "then", "2026, simulated", "2026, live"]
+    return table(heads, rows, "lllr")
 
 
-def _matrix(section: Section, numbers: CampaignNumbers) -> str:
+def _matrices(section: Section, numbers: CampaignNumbers) -> Iterator[str]:
+    """Tables of a few quantities each: a row for each condition, and two columns for each quantity."""
+    columns = list(dict.fromkeys(line.column for line in section.lines))
+    for first in range(0, len(columns), IN_ONE_MATRIX):
+        yield _matrix(section, numbers, columns[first : first + IN_ONE_MATRIX])
+
+
+def _matrix(section: Section, numbers: CampaignNumbers, columns: Sequence[str]) -> str:
     """A row for each condition, and for each quantity a column of the past and one of live calls."""
-    columns = dict.fromkeys(line.column for line in section.lines)
     heads = [words for column in columns for words in (f"{column}, then", "live")]
     rows = []
     for row, lines in groupby(section.lines, key=lambda line: line.row):
@@ -175,7 +213,7 @@ def _matrix(section: Section, numbers: CampaignNumbers) -> str:
             for campaign in (THEN, LIVE)
         ]
         rows.append([row, *cells])
-    return table(["", *heads], rows)
+    return table(["", *heads], rows, "lr")
 
 
 def _cautions(section: Section, numbers: CampaignNumbers) -> list[str]:
@@ -196,10 +234,10 @@ def published_words(line: PublishedNumber) -> str:
     """The published number as text: ``1950 ± 234 (note)``."""
     words = number(line.published) if is_published(line) else ""
     if words and not isnan(line.sd):
-        words += f" ± {number(line.sd, line.published)}"
+        words += f"\u00a0±\u00a0{number(line.sd, line.published)}"
     if line.status in ("", UNUSABLE):
         return f"{words} ({line.note})".strip() if line.note else words or number(None)
-    return f"{words} {UNCOMPARABLE_MARK}"
+    return f"{words}\u00a0{UNCOMPARABLE_MARK}"
 
 
 def number_of(line: PublishedNumber, numbers: CampaignNumbers, campaign: str) -> str:
@@ -212,7 +250,7 @@ def number_of(line: PublishedNumber, numbers: CampaignNumbers, campaign: str) ->
     if outcomes["failed"] == len(tries):
         return f"{FAILED} {len(tries)} of {len(tries)}"
     marks = (DISTURBED_MARK if outcomes["disturbed"] else "") + (FAILED_MARK if outcomes["failed"] else "")
-    return numbers.of_line(line, campaign).words + (f" {marks}" if marks else "")
+    return numbers.of_line(line, campaign).words + (f"\u00a0{marks}" if marks else "")
 
 
 def _is_simulated(names: Iterable[str], numbers: CampaignNumbers) -> bool:
@@ -326,7 +364,7 @@ def _changes(numbers: CampaignNumbers) -> Iterator[str]:
         for change in today.changes:
             by_change.setdefault(change, []).append(name)
     rows = [[change, "; ".join(_which(names, numbers.plan.scenarios))] for change, names in by_change.items()]
-    yield table(["change", "conditions"], rows)
+    yield folded(f"{len(rows)} changes", table(["change", "conditions"], rows))
 
 
 def _which(names: Sequence[str], of: Sequence[str]) -> Iterator[str]:

@@ -8,7 +8,7 @@ from math import isnan, nan
 import numpy as np
 
 from rtclab.metrics import Array
-from rtclab.report import COLOURS, QUIET, Axes, Axis, Columns, Drawing, Style, largest
+from rtclab.report import COLOURS, QUIET, Axes, Axis, Columns, Dots, Drawing, Line, Mark, Style, largest
 from rtclab_papers.reproduce.then_and_now.campaigns import LIVE, SIM, THEN
 from rtclab_papers.reproduce.then_and_now.conditions import PublishedNumber, Section
 from rtclab_papers.reproduce.then_and_now.numbers import CampaignNumbers
@@ -41,6 +41,32 @@ def drawing(section: Section, column: str, numbers: CampaignNumbers, name: str) 
     title = f"{section.paper.source}, {section.title}"
     x = Axis("", -0.5, len(lines) - 0.5, [line.row for line in lines])
     return Drawing(name, title, title, x, Axis.from_zero(column, top), [Axes("", marks)])
+
+
+def rates(
+    numbers: CampaignNumbers, lines: Sequence[tuple[str, PublishedNumber]], name: str
+) -> Drawing | None:
+    """Each published rate and the live rate of 2026 beside it; None if nothing was measured live yet.
+
+    Args:
+        numbers: the rows.
+        lines: the rates, in kbit/s, each with the short name of its paper.
+        name: the name of the drawing.
+    """
+    found = [(paper, line.published, numbers.of_line(line, LIVE).mean) for paper, line in lines]
+    known = [(paper, published, live) for paper, published, live in found if published > 0 and live > 0]
+    if not known:
+        return None
+    values = [value for _, *both in known for value in both]
+    x = Axis.logarithmic("published rate (kbit/s)", min(values), max(values))
+    y = Axis.logarithmic("live, 2026 (kbit/s)", min(values), max(values))
+    ends = np.array([x.begin, x.end])
+    marks: list[Mark] = [Line(Style("equal", QUIET), ends, ends)]
+    for index, paper in enumerate(dict.fromkeys(paper for paper, *_ in known)):
+        then, now = np.log10([both for of, *both in known if of == paper]).T
+        marks.append(Dots(Style.numbered(index, paper), then, now, now, now))
+    title = "Rates of 2026 against the published ones"
+    return Drawing(name, title, title, x, y, [Axes("", marks)])
 
 
 def _bars(

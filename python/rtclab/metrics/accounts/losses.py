@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from rtclab.metrics.accounts.packets import packets_in_order
 from rtclab.metrics.loss import packet_loss
-from rtclab.metrics.packets import were_recorded
+from rtclab.metrics.packets import NEVER, packets_of, were_recorded
 from rtclab.metrics.series import IntegerArray, span_ns
 from rtclab.trace import NS_PER_MS, NS_PER_S, Trace, rows_by
 
@@ -121,8 +121,19 @@ def tells_losses(trace: Trace, flow: str) -> bool:
 
 
 def still_on_its_way_ns(trace: Trace, flow: str) -> int:
-    """From when on a packet that had not arrived when the flow ended, and was not dropped, was not lost."""
-    return trace.manifest.flows[flow].end_ns - NS_PER_S
+    """From when on a packet that had not arrived when the flow ended, and was not dropped, was not lost.
+
+    It is the last second of the flow, or the largest delay of its packets if that is longer, as for the
+    metric `packet_loss`.
+    """
+    return trace.cached(_still_on_its_way_ns, flow)
+
+
+def _still_on_its_way_ns(trace: Trace, flow: str) -> int:
+    packets = packets_of(trace.whole, flow)
+    came = packets.delivered_ns != NEVER
+    delays_ns = packets.delivered_ns[came] - packets.sent_ns[came]
+    return trace.manifest.flows[flow].end_ns - max(NS_PER_S, int(delays_ns.max(initial=0)))
 
 
 def _in_bursts(numbers: NDArray[np.uint32], sent: int) -> bool:

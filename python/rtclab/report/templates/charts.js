@@ -2,7 +2,7 @@
 "use strict";
 (() => {
   const INK = "#222", QUIET = "#6b6b6b", LINE_WIDTH = 1.8, LETTER_PX = 8, DIGITS = 4, MOST_TEXTS = 4;
-  const plots = JSON.parse(document.getElementById("charts").textContent);
+  const plots = JSON.parse(document.getElementById("chart-data").textContent);
   const touch = matchMedia("(pointer: coarse)").matches;
   const sheet = new Bokeh.Document();
   const targets = [];
@@ -43,13 +43,29 @@
     return name.length < most ? name : [words.slice(0, half).join(" "), words.slice(half).join(" ")].join("\n");
   }
 
+  // Makes a figure a row of a timeline: few ticks, and times below the last row only.
+  function compact(figure, plot) {
+    figure.yaxes[0].ticker = new Bokeh.BasicTicker({ desired_num_ticks: 2, num_minor_ticks: 0 });
+    figure.ygrids[0].ticker = figure.yaxes[0].ticker;
+    figure.xaxes[0].visible = plot.x.label !== "";
+  }
+
+  function markEvents(figure, plot) {
+    for (const [location] of plot.events) {
+      figure.add_layout(new Bokeh.Span({ location, dimension: "height", line_color: QUIET, line_dash: [2, 3] }));
+    }
+  }
+
   function figureOf(plot, axes, tools, target) {
     const figure = Bokeh.Plotting.figure({
-      name: plot.name, sizing_mode: "stretch_width", height: 260, min_border_left: 64, min_border_right: 10,
+      name: plot.name, sizing_mode: "stretch_width", height: plot.height + (plot.compact && plot.x.label ? 34 : 0),
+      min_border_left: 64, min_border_right: 10, min_border_top: 0, min_border_bottom: plot.compact ? 4 : 40,
       x_range: horizontal(plot).range, y_range: new Bokeh.Range1d({ start: plot.y.begin, end: plot.y.end }),
-      x_axis_label: plot.x.label || null, y_axis_label: plot.y.label, outline_line_color: null,
-      title: axes.title || null, toolbar_location: null, tools: Object.values(tools), active_drag: null,
+      x_axis_label: plot.x.label || null, y_axis_label: plot.compact ? null : plot.y.label, outline_line_color: null,
+      background_fill_color: null, border_fill_color: null,
+      title: (plot.compact && axes.note ? `${axes.title}, ${axes.note}` : axes.title) || null, toolbar_location: null, tools: Object.values(tools), active_drag: null,
     });
+    if (plot.compact) compact(figure, plot);
     const text = { axis_label_text_font_style: "normal", axis_label_text_font_size: "13px",
       axis_label_text_color: INK, major_label_text_font_size: "12px", major_label_text_color: INK };
     for (const axis of [...figure.xaxes, ...figure.yaxes]) {
@@ -66,8 +82,10 @@
         major_label_overrides: new Map(places), major_tick_line_color: null });
       grid.visible = axis === figure.xaxes[0] && plot.x.log;
     }
-    if (axes.title) figure.title.setv({ text_font_style: "normal", text_font_size: "13px", text_color: INK });
-    if (axes.note) {
+    if (axes.title) figure.title.setv({ text_font_style: "normal", text_font_size: plot.compact ? "12px" : "13px",
+      text_color: plot.compact ? QUIET : INK, standoff: plot.compact ? 2 : 10 });
+    markEvents(figure, plot);
+    if (axes.note && !plot.compact) {
       figure.add_layout(new Bokeh.Title({ text: axes.note, align: "right", text_font_style: "normal",
         text_font_size: "12px", text_color: QUIET }), "above");
     }
@@ -86,11 +104,18 @@
     ] };
   }
 
-  function drawBoxes(figure, { x, end, low, high, colour, opacity }) {
+  function drawBoxes(figure, { x, end, low, high, colour, opacity, labels, ink }) {
     const source = new Bokeh.ColumnDataSource({ data: { x, end, low, high } });
     const [left, right, bottom, top] = ["x", "end", "low", "high"].map((field) => ({ field }));
-    return { range: [], thing: [figure.quad({ left, right, bottom, top, source, fill_color: colour,
-      fill_alpha: opacity, line_color: null })] };
+    const boxes = figure.quad({ left, right, bottom, top, source, fill_color: colour, fill_alpha: opacity,
+      line_color: null });
+    if (!labels) return { range: [], thing: [boxes] };
+    const middles = { x: x.map((begin, index) => (begin + end[index]) / 2), text: labels,
+      y: low.map((under, index) => (under + high[index]) / 2) };
+    const texts = figure.text({ x: { field: "x" }, y: { field: "y" }, text: { field: "text" },
+      source: new Bokeh.ColumnDataSource({ data: middles }), text_color: ink, text_align: "center",
+      text_baseline: "middle", text_font_size: "10px" });
+    return { range: [], thing: [boxes, texts] };
   }
 
   // Draws a mark; returns the renderers of the mark itself and of the range around it.
@@ -197,6 +222,8 @@
     target.append(box);
     function show({ x, y, sx }) {
       const lines = valuesAt(plot, axes, off, x, y);
+      const near = (figure.x_range.end - figure.x_range.start) / 100;
+      lines.push(...plot.events.filter(([at]) => Math.abs(at - x) < near).map(([, what]) => [what, INK]));
       box.replaceChildren(...lines.map(([text, colour, edge]) => {
         const line = document.createElement("div");
         line.textContent = text;
@@ -214,63 +241,200 @@
     figure.on_event("mouseleave", () => { box.hidden = true; });
   }
 
-  // A click on a legend entry hides or shows its curves, in all axes of the plot.
-  function connectLegend(element, drawn, off) {
+  function showOrHide({ mark, thing, range }, off) {
+    for (const one of thing) one.visible = !off.has(mark.label);
+    for (const one of range) one.visible = !off.has(mark.label) && !off.has(mark.range);
+  }
+
+  // A click on a legend entry hides or shows its curves, in all axes of the figure.
+  function connectLegend(element, state) {
     for (const button of element.querySelectorAll(".legend button")) {
       button.addEventListener("click", () => {
         const label = button.dataset.label;
-        if (!off.delete(label)) off.add(label);
-        button.setAttribute("aria-pressed", String(!off.has(label)));
-        for (const { mark, thing, range } of drawn) {
-          for (const one of thing) one.visible = !off.has(mark.label);
-          for (const one of range) one.visible = !off.has(mark.label) && !off.has(mark.range);
-        }
+        if (!state.off.delete(label)) state.off.add(label);
+        button.setAttribute("aria-pressed", String(!state.off.has(label)));
+        for (const one of state.drawn) showOrHide(one, state.off);
       });
     }
   }
 
-  function connectTools(element, plot, tools) {
+  // The state of a figure: what its legend hides, what is drawn, and the tools of its charts.
+  function stateOf(element) {
+    const state = { off: new Set(), drawn: [], tools: [], drag: null };
+    connectLegend(element, state);
+    return state;
+  }
+
+  function connectTools(element, plot, state) {
     const { begin, end, range } = horizontal(plot);
     element.querySelector(".tools").hidden = false;
     element.querySelector(".reset").addEventListener("click", () => range.setv({ start: begin, end }));
     const drags = [...element.querySelectorAll("[data-drag]")];
     function choose(chosen) {
-      for (const button of drags) {
-        button.setAttribute("aria-pressed", String(button === chosen));
-        for (const one of tools) one[button.dataset.drag].active = button === chosen;
-      }
+      state.drag = chosen;
+      for (const button of drags) button.setAttribute("aria-pressed", String(button === chosen));
+      for (const one of state.tools) useDrag(one, chosen);
     }
     for (const button of drags) button.addEventListener("click", () => choose(button));
     // On a touch screen, dragging scrolls the page until the user chooses a tool.
     choose(touch ? null : drags[0]);
   }
 
-  function drawPlot(element, plot) {
-    const off = new Set(), drawn = [], tools = [];
-    element.classList.add("drawn"); // the style sheet then hides the static SVGs
-    for (const [index, axes] of plot.axes.entries()) {
-      const target = element.querySelectorAll(".chart")[index];
-      tools.push(toolsOf(plot));
-      const figure = figureOf(plot, axes, tools.at(-1), target);
-      drawn.push(...axes.marks.map((mark) => ({ mark, ...draw(figure, mark) })));
-      showValues(plot, axes, figure, target, off);
-      targets.push(target);
-      sheet.add_root(figure);
-    }
-    connectLegend(element, drawn, off);
-    if (tools[0].zoom) connectTools(element, plot, tools);
+  function useDrag(tools, chosen) {
+    for (const name of ["zoom", "move"]) if (tools[name]) tools[name].active = chosen?.dataset.drag === name;
   }
 
-  // Adding a root draws it into the target with the same index. Plots are drawn when they come near the
-  // window, because drawing dozens at once would keep a phone busy for seconds.
-  Bokeh.embed.add_document_standalone(sheet, document.body, targets).then(() => {
+  // Draws a pair of axes of a plot into its place, which has its name and number.
+  function drawAxes(plot, target, state) {
+    const axes = plot.axes[target.dataset.axes];
+    target.classList.add("drawn"); // the style sheet then hides the static SVG
+    const tools = toolsOf(plot);
+    const figure = figureOf(plot, axes, tools, target);
+    state.tools.push(tools);
+    const marks = axes.marks.map((mark) => ({ mark, ...draw(figure, mark) }));
+    state.drawn.push(...marks);
+    for (const one of marks) showOrHide(one, state.off);
+    showValues(plot, axes, figure, target, state.off);
+    useDrag(tools, state.drag);
+    targets.push(target);
+    sheet.add_root(figure);
+  }
+
+  const byName = (name) => plots.find((plot) => plot.name === name);
+
+  // Calls back once when an element comes near the window. Drawing dozens of charts at once would keep a phone
+  // busy for seconds.
+  function whenNear(element, callback) {
     const near = new IntersectionObserver((entries) => {
-      for (const { target, isIntersecting } of entries) {
-        if (!isIntersecting) continue;
-        near.unobserve(target);
-        drawPlot(target, plots.find((plot) => plot.name === target.id));
-      }
+      if (!entries.some(({ isIntersecting }) => isIntersecting)) return;
+      near.disconnect();
+      callback();
     }, { rootMargin: "50%" });
-    for (const plot of plots) near.observe(document.getElementById(plot.name));
+    near.observe(element);
+  }
+
+  function drawFigure(element) {
+    const state = stateOf(element), places = [...element.querySelectorAll(".chart")];
+    for (const target of places) drawAxes(byName(target.dataset.plot), target, state);
+    element.classList.add("drawn");
+    if (state.tools[0].zoom) connectTools(element, byName(places[0].dataset.plot), state);
+  }
+
+  // The columns of a timeline share its legend and tools; one that is hidden is drawn when it is shown.
+  function drawTimeline(element) {
+    const state = stateOf(element);
+    element.classList.add("drawn");
+    connectTools(element, byName(element.querySelector(".chart").dataset.plot), state);
+    const draw = (column) => whenNear(column, () => {
+      for (const target of column.querySelectorAll(".chart")) drawAxes(byName(target.dataset.plot), target, state);
+    });
+    for (const column of element.querySelectorAll(".column")) draw(column);
+    return draw;
+  }
+
+  // --- people ---------------------------------------------------------------------------------------
+
+  const ROWS = [["Rate", "kbit/s", 94], ["Delay", "ms", 68], ["Lost", "%", 54], ["Picture", "lines", 68], ["Frozen", "%", 50]];
+  const COLOURS = ["#0072B2", "#D55E00", "#D55E00", "#009E73", "#222222"];
+  const VALUES = [["frozen", "s a minute"], ["", "kbit/s"], ["", "lines"], ["", "ms from camera to screen"],
+    ["", "% of the sound made up"], ["", "% of the packets lost"]];
+
+  // The plots of the small timeline of a pair: a digit for each step is a part of the largest value.
+  function smallPlots(flow, { begin, end, levels, pairs }) {
+    const [, ...curves] = pairs[flow], model = plots.find(({ compact: row }) => row);
+    return ROWS.flatMap(([title, unit, height], index) => {
+      const [top, digits] = curves[index] ?? [];
+      if (!digits) return [];
+      const step = (end - begin) / digits.length, label = `${title} (${unit})`;
+      const x = [...digits].map((_, place) => begin + (place + 0.5) * step);
+      const y = [...digits].map((digit) => digit === "-" ? null : levels.indexOf(digit) / (levels.length - 1) * top);
+      const mark = { kind: "line", label: title.toLowerCase(), colour: COLOURS[index], dash: [], steps: false, x, y };
+      return [{ ...model, name: `pair ${flow} ${title}`, height, x: { ...model.x, label: "" },
+        y: { ...model.y, label, unit, begin: 0, end: 1.05 * (top || 1) }, axes: [{ title: label, note: "", marks: [mark] }] }];
+    });
+  }
+
+  function smallColumn(flow, data) {
+    const column = document.createElement("div"), heading = document.createElement("h3");
+    column.className = "column";
+    column.dataset.flow = flow;
+    heading.textContent = `${flow.replace("->", " → ")}, in steps of ${((data.end - data.begin) / 30).toPrecision(2)} s`;
+    column.append(heading);
+    const rows = smallPlots(flow, data);
+    if (rows.length) rows.at(-1).x.label = "Time (s)";
+    for (const plot of rows) {
+      const place = document.createElement("div");
+      place.className = "chart";
+      Object.assign(place.dataset, { plot: plot.name, axes: 0 });
+      column.append(place);
+    }
+    plots.push(...rows);
+    return column;
+  }
+
+  // What a pair's values say, for the title of its cell.
+  function inWords(flow, values) {
+    const told = values.flatMap((value, index) => value === null ? [] : [`${VALUES[index][0]} ${short(value)} ${VALUES[index][1]}`.trim()]);
+    return `${flow.replace("->", " → ")}: ${told.join(", ")}`;
+  }
+
+  function connectMatrix(matrix, timeline, draw) {
+    const data = JSON.parse(document.getElementById("pairs").textContent);
+    const table = matrix.querySelector("table"), body = table.tBodies[0];
+    const senders = [...table.tHead.querySelectorAll("th")].map(({ textContent }) => textContent);
+    const rows = [...body.rows].map((row) => ({ row, name: row.cells[0].textContent }));
+    const flows = new Map(Object.keys(data.pairs).map((flow) => [flow.split("->").reverse().join("\n"), flow]));
+    const flowOf = (cell) => flows.get(`${cell.parentElement.cells[0].textContent}\n${senders[cell.cellIndex - 1]}`);
+    let pressed = null;
+    function open(cell) {
+      const flow = flowOf(cell), columns = timeline.querySelector(".columns");
+      let column = [...columns.children].find(({ dataset }) => dataset.flow === flow);
+      if (!column) {
+        column = smallColumn(flow, data);
+        columns.append(column);
+        draw(column);
+      }
+      for (const one of columns.children) one.hidden = one !== column;
+      pressed?.setAttribute("aria-pressed", "false");
+      pressed = cell.querySelector("button");
+      pressed.setAttribute("aria-pressed", "true");
+    }
+    body.addEventListener("click", ({ target }) => {
+      const cell = target.closest("td");
+      if (!cell?.querySelector("button")) return;
+      open(cell);
+      timeline.scrollIntoView({ block: "nearest" });
+    });
+    for (const event of ["pointerover", "focusin"]) {
+      body.addEventListener(event, ({ target }) => {
+        const button = target.closest("button"), flow = button && flowOf(button.parentElement);
+        if (flow && !button.title) button.title = inWords(flow, data.pairs[flow][0]);
+      });
+    }
+    const filter = matrix.querySelector(".filter"), find = filter.querySelector("input"), sort = filter.querySelector("select");
+    filter.hidden = false;
+    find.addEventListener("input", () => {
+      const wanted = find.value.toLowerCase();
+      for (const { row, name } of rows) row.hidden = !name.toLowerCase().includes(wanted);
+      for (const card of document.querySelectorAll(".cards li")) {
+        card.hidden = !card.querySelector("strong").textContent.toLowerCase().includes(wanted);
+      }
+    });
+    sort.addEventListener("change", () => {
+      const sorted = sort.value === "name" ? rows.toSorted((a, b) => a.name.localeCompare(b.name, undefined, { numeric: true })) : rows;
+      body.append(...sorted.map(({ row }) => row));
+    });
+    const worst = timeline.querySelector(".column").dataset.flow;
+    const cells = rows.flatMap(({ row }) => [...row.cells]).filter((cell) => cell.querySelector("button"));
+    open(cells.find((cell) => flowOf(cell) === worst) ?? cells[0]);
+  }
+
+  // Adding a root draws it into the target with the same index.
+  Bokeh.embed.add_document_standalone(sheet, document.body, targets).then(() => {
+    for (const element of document.querySelectorAll("figure.plot")) whenNear(element, () => drawFigure(element));
+    const timeline = document.querySelector("figure.timeline"), matrix = document.querySelector(".matrix");
+    if (!timeline) return;
+    const draw = drawTimeline(timeline);
+    if (matrix) connectMatrix(matrix, timeline, draw);
   });
 })();

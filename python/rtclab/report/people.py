@@ -1,0 +1,247 @@
+"""A meeting as people: a matrix of who saw whom, a card for each, and a small timeline of each pair."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from rtclab.metrics import rate
+from rtclab.metrics.media import frozen_spans, picture_delay_ms
+from rtclab.metrics.series import Array, Samples, span_ns
+from rtclab.report.answer import BAD, GOOD, MARKS, POOR
+from rtclab.report.courses import frame_height, reported_lost_percent
+from rtclab.report.quality import FREEZES, Judged, worst
+from rtclab.report.run_answer import brief, rate_in_words
+from rtclab.report.verdict import Findings
+from rtclab.report.why import WORDS
+from rtclab.trace import NS_PER_S, Run, Trace
+
+LEAST_PEOPLE = 3
+POINTS = 30
+"""Points of each curve in the small timeline of a pair."""
+LEVELS = "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
+"""The digits of values in a small timeline: parts of the largest value, one per pixel of its height."""
+UNKNOWN = "-"
+NO_PICTURE = "×"
+VALUES = (
+    "freeze_duration",
+    "receiving_rate",
+    "frame_height",
+    "picture_delay",
+    "audio_concealed",
+    "packet_loss",
+)
+"""The values that a pair has in the data of the page, in their order."""
+LIMITED = "limited_by_"
+
+
+@dataclass(frozen=True)
+class Cell:
+    """How a receiver saw a sender: the flow, its mark, and what is written into the cell."""
+
+    flow: str
+    mark: str
+    text: str
+
+
+@dataclass(frozen=True)
+class Person:
+    """A card: the name, the worst mark of what the person saw, and what it received and sent, in words."""
+
+    name: str
+    mark: str
+    received: str
+    sent: str
+
+
+@dataclass(frozen=True)
+class People:
+    """What the page of a meeting has beside the timeline.
+
+    Attributes:
+        receivers: names of the rows, those who suffer most first.
+        senders: names of the columns, those who are seen worst first.
+        rows: for each receiver a cell for each sender; None where nothing flows.
+        cards: the people, in the order of the rows.
+        data: the values and small timelines of all pairs as JSON, safe inside a ``<script>`` element.
+    """
+
+    receivers: Sequence[str]
+    senders: Sequence[str]
+    rows: Sequence[Sequence[Cell | None]]
+    cards: Sequence[Person]
+    data: str
+
+    @property
+    def counts(self) -> dict[str, int]:
+        """The number of pairs with each mark."""
+        marks = [cell.mark for row in self.rows for cell in row if cell is not None]
+        return {mark: marks.count(mark) for mark in MARKS}
+
+
+def people_of(run: Run, found: Findings, marked: Sequence[Judged]) -> People | None:
+    """The people of a run; None if fewer than three send or receive media."""
+    flows = [*found.media, *(flow for flow in found.apart if flow not in found.media)]
+    pairs = {(found.receivers[flow], found.senders[flow]): flow for flow in flows}
+    names = list(dict.fromkeys(name for pair in pairs for name in pair))
+    if len(names) < LEAST_PEOPLE:
+        return None
+    marks = marks_of(found, marked)
+    receivers = _by_suffering(names, {flow: found.receivers[flow] for flow in pairs.values()}, marks, found)
+    senders = _by_suffering(names, {flow: found.senders[flow] for flow in pairs.values()}, marks, found)
+    rows = [
+        [
+            Cell(flow, marks[flow], _in_cell(found, flow))
+            if (flow := pairs.get((receiver, sender), ""))
+            else None
+            for sender in senders
+        ]
+        for receiver in receivers
+    ]
+    cards = [_card(name, found, marks) for name in receivers]
+    return People(receivers, senders, rows, cards, _data(run, found, [*pairs.values()]))
+
+
+def marks_of(found: Findings, marked: Sequence[Judged]) -> dict[str, str]:
+    """The worst mark of each flow of media; empty if nothing of it is marked."""
+    marks = dict.fromkeys([*found.media, *found.apart], "")
+    for one in marked:
+        if one.flow in marks:
+            marks[one.flow] = worst([marks[one.flow], one.mark])
+    return marks | {flow: BAD for flow in (*found.apart, *found.unseen) if flow in marks}
+
+
+def _by_suffering(
+    names: Sequence[str], ends: Mapping[str, str], marks: Mapping[str, str], found: Findings
+) -> list[str]:
+    """The names that have flows, those with the most bad and poor ones first, and then the longest frozen."""
+    flows: dict[str, list[str]] = {name: [] for name in names}
+    for flow, end in ends.items():
+        flows[end].append(flow)
+
+    def trouble(name: str) -> tuple[int, int, float]:
+        own = [marks[flow] for flow in flows[name]]
+        frozen = sum(found.means.get((FREEZES, flow), 0.0) for flow in flows[name])
+        return -own.count(BAD), -own.count(POOR), -frozen
+
+    return sorted((name for name in names if flows[name]), key=trouble)
+
+
+def _in_cell(found: Findings, flow: str) -> str:
+    """Frozen seconds per minute, or a sign that no picture was seen."""
+    repeats = found.repeats - found.failed - found.unfinished
+    if max(found.unseen.get(flow, 0), found.apart.get(flow, 0)) >= repeats:
+        return NO_PICTURE
+    frozen_s = found.means.get((FREEZES, flow))
+    return "" if frozen_s is None else f"{frozen_s:.0f}"
+
+
+def _card(name: str, found: Findings, marks: Mapping[str, str]) -> Person:
+    seen = [flow for flow in found.media if found.receivers[flow] == name]
+    sent = [flow for flow in found.media if found.senders[flow] == name]
+    mark = worst([marks[flow] for flow in seen])
+    return Person(
+        name, mark, _summed_up("sees", seen, found, marks), _summed_up("is seen", sent, found, marks)
+    )
+
+
+def _summed_up(verb: str, flows: Sequence[str], found: Findings, marks: Mapping[str, str]) -> str:
+    """What flows from or to a person were like: ``sees 5 of 7 well; 1200 kbit/s in all``."""
+    if not flows:
+        return f"{verb} nobody" if verb == "sees" else f"{verb} by nobody"
+    well = sum(marks[flow] in (GOOD, "") for flow in flows)
+    by = "" if verb == "sees" else "by "
+    parts = [
+        f"{verb} {by}{well} of {len(flows)} well"
+        if verb == "sees"
+        else f"{verb} well {by}{well} of {len(flows)}"
+    ]
+    rates = [found.means["receiving_rate", flow] for flow in flows if ("receiving_rate", flow) in found.means]
+    if rates:
+        parts.append(f"{rate_in_words(sum(rates))} {'in all' if verb == 'sees' else 'received of it'}")
+    frozen = {flow: found.means[FREEZES, flow] for flow in flows if (FREEZES, flow) in found.means}
+    if frozen and max(frozen.values()) >= 0.5:
+        flow = max(frozen, key=frozen.__getitem__)
+        other = (found.senders if verb == "sees" else found.receivers)[flow]
+        parts.append(
+            f"worst {'of' if verb == 'sees' else 'by'} {other}: frozen {brief(frozen[flow])} s a minute"
+        )
+    if verb != "sees" and (limit := _limit(flows, found)):
+        parts.append(f"mostly limited by {limit}")
+    return "; ".join(parts)
+
+
+def _limit(flows: Sequence[str], found: Findings) -> str:
+    """What limited some flows for the longest time, in words; empty if that is not known."""
+    shares: dict[str, float] = {}
+    for (metric, flow), share in found.means.items():
+        if metric.startswith(LIMITED) and flow in flows:
+            name = metric.removeprefix(LIMITED)
+            shares[name] = shares.get(name, 0.0) + share
+    name = max(shares, key=shares.__getitem__, default="")
+    return WORDS.get(name, name) if name != "unknown" else ""
+
+
+def _data(run: Run, found: Findings, flows: Sequence[str]) -> str:
+    end_s = max((trace.end_s for trace in run.traces), default=0.0)
+    window = run.window or (0.0, None)
+    begin_s, until_s = window[0], end_s if window[1] is None else window[1]
+    pairs = {
+        flow: [_values(found, flow), *(_coarse(run, flow, series, begin_s, until_s) for series in SMALL)]
+        for flow in flows
+    }
+    about = {"begin": begin_s, "end": until_s, "levels": LEVELS, "pairs": pairs}
+    return json.dumps(about, separators=(",", ":"), ensure_ascii=False).replace("<", "\\u003c")
+
+
+def _values(found: Findings, flow: str) -> list[float | None]:
+    known = (found.means.get((metric, flow)) for metric in VALUES)
+    return [None if value is None or value != value else float(f"{value:.3g}") for value in known]
+
+
+def _coarse(
+    run: Run, flow: str, series: Callable[[Trace, str], Samples], begin_s: float, end_s: float
+) -> list[Any]:
+    """A series, mean over repeats: its largest value, and a digit of ``LEVELS`` for each step."""
+    samples = [series(trace, flow) for trace in run.traces if flow in trace.manifest.flows]
+    at_s = np.concatenate([np.empty(0), *(one.at_s for one in samples)])
+    values = np.concatenate([np.empty(0), *(one.values for one in samples)])
+    inside = (at_s >= begin_s) & (at_s < end_s) & np.isfinite(values)
+    if not inside.any():
+        return []
+    steps = ((at_s[inside] - begin_s) / (end_s - begin_s) * POINTS).astype(np.int64)
+    counts = np.bincount(steps, minlength=POINTS)
+    with np.errstate(invalid="ignore"):
+        means = np.bincount(steps, values[inside], minlength=POINTS) / counts
+    top = float(np.nanmax(means))
+    levels = np.rint(means / (top or 1.0) * (len(LEVELS) - 1))
+    digits = "".join(UNKNOWN if level != level else LEVELS[int(level)] for level in levels.tolist())
+    return [float(f"{top:.3g}"), digits]
+
+
+def _frozen_percent(trace: Trace, flow: str) -> Samples:
+    """The part of each second in which video was frozen, in %."""
+    begin_ns, end_ns = span_ns(trace, flow)
+    seconds = np.arange(begin_ns // NS_PER_S, max(-(-end_ns // NS_PER_S), begin_ns // NS_PER_S))
+    middles_s: Array = seconds + np.float64(0.5)
+    frozen = np.zeros(seconds.size)
+    spans = frozen_spans(trace, flow)
+    for from_ns, to_ns in () if spans is None else spans.tolist():
+        overlap = np.minimum((seconds + 1) * NS_PER_S, to_ns) - np.maximum(seconds * NS_PER_S, from_ns)
+        frozen += overlap.clip(min=0)
+    shares: Array = 100 * frozen / NS_PER_S
+    return Samples(middles_s, shares)
+
+
+SMALL: tuple[Callable[[Trace, str], Samples], ...] = (
+    rate.received_kbps,
+    picture_delay_ms,
+    reported_lost_percent,
+    frame_height,
+    _frozen_percent,
+)
+"""The curves of a small timeline, in the order of the data."""

@@ -1,0 +1,392 @@
+"""What the page of a run answers first: for whom it went well or badly and when, why, and what to do next."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import polars as pl
+
+from rtclab.metrics import METRICS
+from rtclab.metrics.media import frozen_spans
+from rtclab.metrics.rate import path_changes
+from rtclab.metrics.series import Array, span_ns
+from rtclab.phrases import name_for_commands, names_in_words
+from rtclab.report.answer import BAD, GOOD, MARKS, POOR, Answer, Figure, Step
+from rtclab.report.quality import FREEZES, FREEZES_SOURCE, SCALES, Judged, judged, worst
+from rtclab.report.verdict import Findings, verdict
+from rtclab.report.why import Why
+from rtclab.report.words import IMPORTED, flow_in_words
+from rtclab.scenario import Bitrate, shipped
+from rtclab.trace import NS_PER_S, Run
+
+MOST_NAMES = 4
+"""Maximum number of people that a sentence names."""
+FEW_FLOWS = 2
+"""Of more flows, the sentence says the troubles of the worst group alone."""
+MOST_TROUBLES = 3
+LONG_MS = 2000
+MOSTLY = 0.75
+"""The part of the frozen time that a stretch must have for the sentence to name it."""
+SHORT = 0.5
+"""A stretch that is longer than this part of the call is not named."""
+BEFORE_S, WITHIN_S = 6, 2
+"""A fall of capacity is named if it is at most this long before the stretch, or in its first seconds."""
+MOST_FIGURES = 5
+TROUBLES = {
+    FREEZES: "video frozen {} s a minute",
+    "audio_concealed": "{} % of the sound made up",
+    "picture_delay": "pictures took {} to the screen",
+    "sound_delay": "sound took {} to the ear",
+}
+LABELS = {
+    FREEZES: ("Video frozen", "s a minute"),
+    "picture_delay": ("Camera to screen", "ms"),
+    "sound_delay": ("Microphone to loudspeaker", "ms"),
+    "audio_concealed": ("Sound made up", "%"),
+    "receiving_rate": ("Received", "kbit/s"),
+    "frame_height": ("Lines of the picture", ""),
+    "frame_rate": ("Frames a second", ""),
+    "packet_loss": ("Packets lost", "%"),
+    "rtt": ("Round trip", "ms"),
+    "tcp_throughput": ("TCP data", "kbit/s"),
+    "stats_receiving_rate": ("RTP received", "kbit/s"),
+    "stats_sending_rate": ("RTP sent", "kbit/s"),
+}
+"""The metrics that may be figures, the best first, with their names there and units."""
+
+
+def answer_of(run: Run, measured: pl.DataFrame, found: Findings, reasons: Why) -> Answer:
+    """The answer of a run.
+
+    Args:
+        run: the run.
+        measured: its summary.
+        found: its findings; their means have totals per minute.
+        reasons: the accounts of its worst flows.
+    """
+    marked = judged(run, found.means, found.media)
+    silent = {**found.apart, **found.unseen}
+    mark = worst([BAD if silent else "", *(one.mark for one in marked)])
+    worst_flow = _worst_flow(marked, silent)
+    sentences = [_failures(found), _how(run, found, marked)] if mark else [verdict(found)]
+    return Answer(
+        how=" ".join(filter(None, sentences)),
+        mark=mark,
+        why=_why(reasons, worst_flow),
+        steps=steps_of(run, mark),
+        figures=_figures(run, measured, found, marked),
+    )
+
+
+def _failures(found: Findings) -> str:
+    missing = found.failed + found.unfinished
+    return f"{missing} of {found.repeats} repeats failed or did not run to their end." if missing else ""
+
+
+def _worst_flow(marked: Sequence[Judged], silent: Mapping[str, int]) -> str:
+    """The flow with the worst marks; of equal ones, the one that was frozen longest."""
+    ranks: dict[str, tuple[float, ...]] = {flow: (len(MARKS), 0.0) for flow in silent}
+    for one in marked:
+        rank, frozen = ranks.get(one.flow, (0.0, 0.0))
+        frozen = max(frozen, one.value) if one.metric == FREEZES else frozen
+        ranks[one.flow] = (max(rank, float(MARKS.index(one.mark))), frozen)
+    return max(ranks, key=ranks.__getitem__, default="")
+
+
+def _why(reasons: Why, flow: str) -> str:
+    """The first sentence of the account of the flow, or else of the first account."""
+    accounts = {one.flow: one for one in reasons.accounts}
+    chosen = accounts.get(flow, next(iter(accounts.values()), None))
+    if chosen is None:
+        return ""
+    first, *_ = chosen.parts
+    told = "; ".join(text.partition("; its pictures had")[0] for _, text in first)
+    return (
+        f"{told[0].upper()}{told[1:]}." if chosen.flow == flow else f"{flow_in_words(chosen.flow)}: {told}."
+    )
+
+
+@dataclass(frozen=True)
+class _Group:
+    """Flows of which is said together how they went: one direction, or all to or from one person."""
+
+    whom: str
+    mark: str
+    flows: Sequence[str]
+
+
+def _how(run: Run, found: Findings, marked: Sequence[Judged]) -> str:
+    """Which directions or people had what trouble and when, the worst first, and who had none."""
+    marks = dict.fromkeys(dict.fromkeys(one.flow for one in marked), GOOD)
+    marks |= dict.fromkeys((*found.apart, *found.unseen), BAD)
+    for one in marked:
+        marks[one.flow] = worst([marks[one.flow], one.mark])
+    groups = _groups(found, marks)
+    troubled = [group for group in groups if group.mark != GOOD]
+    if not troubled:
+        return _went_well(found, [flow for flow in found.media if flow in marks])
+    told_of = 1 if len(marks) > FEW_FLOWS else FEW_FLOWS
+    told = [f"{one.mark} {one.whom}: {_troubles(run, found, marked, one)}" for one in troubled[:told_of]]
+    rest = troubled[told_of:]
+    for mark in (BAD, POOR):
+        more = [group.whom for group in rest if group.mark == mark]
+        if more:
+            told.append(f"{mark} {_together(more)}")
+    well = [group.whom for group in groups if group.mark == GOOD]
+    if well:
+        told.append(f"good {_together(well)}")
+    return " ".join(f"{text[0].upper()}{text[1:]}." for text in told)
+
+
+def _together(whom: Sequence[str]) -> str:
+    """Several groups in words: ``for ann, ben and 3 others``."""
+    if len(whom) == 1:
+        return whom[0]
+    word, names = whom[0].partition(" ")[0], [one.partition(" ")[2] for one in whom]
+    if len({one.partition(" ")[0] for one in whom}) == 1:
+        return f"{word} {names_in_words(names, MOST_NAMES)}"
+    return names_in_words(whom, MOST_NAMES)
+
+
+def _groups(found: Findings, marks: Mapping[str, str]) -> list[_Group]:
+    """The groups, the worst first: directions, or in a meeting receivers, or senders if they are fewer."""
+    order = sorted(marks, key=lambda flow: -MARKS.index(marks[flow]))
+    if len(marks) <= 2:
+        return [_Group(_direction(found, flow), marks[flow], [flow]) for flow in order]
+    troubled = [flow for flow in order if marks[flow] != GOOD]
+    receivers, senders = ({ends[flow] for flow in troubled} for ends in (found.receivers, found.senders))
+    by_sender = len(senders) < len(receivers)
+    ends, word = (found.senders, "from") if by_sender else (found.receivers, "for")
+    of_end: dict[str, list[str]] = {}
+    for flow in order:
+        of_end.setdefault(ends[flow], []).append(flow)
+    groups = []
+    for name, flows in of_end.items():
+        mark = worst([marks[flow] for flow in flows])
+        bad = [flow for flow in flows if marks[flow] != GOOD]
+        of = "" if len(bad) in (0, len(flows)) else f" ({len(bad)} of {len(flows)})"
+        groups.append(_Group(f"{word} {name}{of}", mark, bad or flows))
+    return sorted(groups, key=lambda group: (-MARKS.index(group.mark), -len(group.flows)))
+
+
+def _direction(found: Findings, flow: str) -> str:
+    if flow in found.senders and "->" in flow:
+        return f"from {found.senders[flow]} to {found.receivers[flow]}"
+    return f"in {flow_in_words(flow)}"
+
+
+def _went_well(found: Findings, flows: Sequence[str]) -> str:
+    """The sentence on a call without trouble."""
+    parts = []
+    rates = [found.means["receiving_rate", flow] for flow in flows if ("receiving_rate", flow) in found.means]
+    if rates:
+        parts.append(f"{_span(rates)} kbit/s")
+    frozen = [found.means[FREEZES, flow] for flow in flows if (FREEZES, flow) in found.means]
+    if frozen:
+        parts.append(
+            "no video froze" if max(frozen) < 0.05 else f"at most {brief(max(frozen))} s a minute frozen"
+        )
+    for metric, words in (
+        ("picture_delay", "{} ms from camera to screen"),
+        ("sound_delay", "{} ms from mouth to ear"),
+    ):
+        values = [found.means[metric, flow] for flow in flows if (metric, flow) in found.means]
+        if values:
+            parts.append(words.format(_span(values)))
+            break
+    whom = (
+        "both ways" if len(flows) == 2 else "for all" if len(flows) > 2 else f"in {flow_in_words(flows[0])}"
+    )
+    return f"Good {whom}: {', '.join(parts)}."
+
+
+def brief(value: float) -> str:
+    """A number with three digits, as one says it: ``11.5``, ``346``, ``1840``."""
+    return f"{value:.0f}" if abs(value) >= 100 else f"{float(f'{value:.3g}'):g}"
+
+
+def _ms(value: float) -> str:
+    """A time in ms, in s if it is long."""
+    return f"{brief(value / 1000)} s" if value >= LONG_MS else f"{brief(value)} ms"
+
+
+def rate_in_words(kbps: float) -> str:
+    """A rate in kbit/s, or in Mbit/s from 1 Mbit/s on."""
+    return f"{brief(kbps / 1000)} Mbit/s" if kbps >= 1000 else f"{brief(kbps)} kbit/s"
+
+
+def _span(values: Sequence[float]) -> str:
+    low, high = f"{min(values):.0f}", f"{max(values):.0f}"
+    return low if low == high else f"{low} to {high}"
+
+
+def _troubles(run: Run, found: Findings, marked: Sequence[Judged], group: _Group) -> str:
+    """What went wrong in the flows of a group, and when."""
+    silent = [flow for flow in group.flows if flow in found.apart or flow in found.unseen]
+    told = []
+    if silent:
+        never = "never connected" if silent[0] in found.apart else "no picture was seen"
+        of = "" if len(silent) == len(group.flows) else f" in {len(silent)} of {len(group.flows)} directions"
+        often = max(max(found.apart.get(flow, 0), found.unseen.get(flow, 0)) for flow in silent)
+        finished = found.repeats - found.failed - found.unfinished
+        some = f", in {often} of {finished} repeats" if often < finished else ""
+        told.append((BAD, f"{never}{of}{some}"))
+    for metric, words in TROUBLES.items():
+        values = {
+            one.value: one.mark
+            for one in marked
+            if one.flow in group.flows
+            and one.flow not in silent
+            and one.metric == metric
+            and one.mark != GOOD
+        }
+        if values:
+            most = _ms(max(values)) if metric.endswith("_delay") else brief(max(values))
+            text = words.format(most if len(values) == 1 else f"up to {most}")
+            when = when_frozen(run, group.flows) if metric == FREEZES else ""
+            told.append((worst([*values.values()]), text + when))
+    told.sort(key=lambda pair: -MARKS.index(pair[0]))
+    return "; ".join(text for _, text in told[:MOST_TROUBLES])
+
+
+def when_frozen(run: Run, flows: Sequence[str]) -> str:
+    """The shortest stretch with most of the frozen time of all repeats, and a fall of capacity before it.
+
+    The words follow the frozen time: ``, mostly from 22 to 45 s, after phone.up fell to 150 kbit/s at 20 s``.
+    Empty if the freezes are spread over the call.
+    """
+    frozen_s, end_s = _frozen_seconds(run, flows)
+    total_s = frozen_s.sum()
+    if not total_s:
+        return ""
+    sums = np.concatenate([[0.0], np.cumsum(frozen_s)])
+    reach = np.searchsorted(sums, sums[:-1] + MOSTLY * total_s - 1e-9)
+    possible = reach < sums.size
+    lengths = np.where(possible, reach - np.arange(frozen_s.size), frozen_s.size)
+    first = int(lengths.argmin())
+    last = first + int(lengths[first])
+    if last - first > SHORT * end_s:
+        return ""
+    return f", mostly from {first} to {last} s{_fall_before(run, flows, first)}"
+
+
+def _frozen_seconds(run: Run, flows: Sequence[str]) -> tuple[Array, float]:
+    """The frozen time of flows in each second, over all repeats, and the end of the call, in s."""
+    ends_s = [span_ns(trace, flow)[1] / NS_PER_S for trace in run.traces for flow in flows]
+    end_s = max(ends_s, default=0.0)
+    seconds = np.arange(int(np.ceil(end_s)) or 1)
+    frozen_s = np.zeros(seconds.size)
+    for trace in run.traces:
+        for flow in flows:
+            if flow not in trace.manifest.flows:
+                continue
+            spans = frozen_spans(trace, flow)
+            for begin_ns, end_ns in () if spans is None else spans.tolist():
+                begin, end = begin_ns / NS_PER_S, end_ns / NS_PER_S
+                frozen_s += (np.minimum(seconds + 1, end) - np.maximum(seconds, begin)).clip(min=0)
+    return frozen_s, end_s
+
+
+def _fall_before(run: Run, flows: Sequence[str], at_s: int) -> str:
+    """The largest fall of the capacity of a path of the flows shortly before a time, in words."""
+    falls = []
+    for trace in run.traces[:1]:
+        route = {
+            path
+            for flow in flows
+            if flow in trace.manifest.flows
+            for path in trace.manifest.flows[flow].route
+        }
+        for path, (changes_ns, capacity_bps) in trace.cached(path_changes, "capacity_bps").items():
+            for change_ns, before, after in zip(
+                changes_ns[1:], capacity_bps[:-1], capacity_bps[1:], strict=True
+            ):
+                change_s = change_ns / NS_PER_S
+                if path in route and after < before and at_s - BEFORE_S <= change_s <= at_s + WITHIN_S:
+                    falls.append((before / max(after, 1), str(path), change_s, after))
+    if not falls:
+        return ""
+    _, path, change_s, after = max(falls)
+    left = f"fell to {Bitrate(bps=round(after))}" if after else "had no capacity left"
+    return f", after {path} {left} at {change_s:g} s"
+
+
+def steps_of(run: Run, mark: str) -> list[Step]:
+    """What to do next with a run whose worst mark is ``mark``."""
+    name = name_for_commands(run.path)
+    if run.unfinished and run.backend not in IMPORTED:
+        return [Step("what is missing:", f"rtclab run --resume {run.path}")]
+    if not run.traces:
+        return []
+    if mark in (POOR, BAD):
+        return [
+            Step("what would help:", f"rtclab remedy {name}"),
+            Step("every account:", f"rtclab why {name} --all"),
+        ]
+    if run.backend == "sim" and str(run.scenario.get("name")) in shipped():
+        return [Step("do browsers agree?", f"rtclab run {run.scenario['name']} --backend live")]
+    return [Step("all metrics:", f"rtclab measure {name} --all")]
+
+
+def _figures(run: Run, measured: pl.DataFrame, found: Findings, marked: Sequence[Judged]) -> list[Figure]:
+    """The figures that decide: of each metric the worst flow, with its interval and mark."""
+    flows = found.media or found.others or found.tcp
+    rows = {
+        (row["metric"], row["flow"]): row for row in measured.iter_rows(named=True) if row["mean"] is not None
+    }
+    marks = {(one.metric, one.flow): one.mark for one in marked}
+    figures = []
+    for metric, (label, unit) in LABELS.items():
+        values = {
+            flow: found.means[metric, flow]
+            for flow in flows
+            if (metric, flow) in found.means and (metric, flow) in rows
+        }
+        if not values:
+            continue
+        higher = METRICS[metric].better == "higher" or metric in ("frame_height", "tcp_throughput")
+        flow = (min if higher else max)(values, key=values.__getitem__)
+        row = rows[metric, flow]
+        # Totals are shown per minute.
+        scale = values[flow] / row["mean"] if row["mean"] else 1.0
+        low, high = row["ci95_low"], row["ci95_high"]
+        interval = "" if low is None or low == high else f"{brief(scale * low)} to {brief(scale * high)}"
+        source = FREEZES_SOURCE if metric == FREEZES else SCALES[metric].source if metric in SCALES else ""
+        mark = marks.get((metric, flow), "")
+        about = _others(found, metric, values, flow, marks)
+        figures.append(
+            (metric, Figure(label, brief(values[flow]), unit, interval, about, mark, source if mark else ""))
+        )
+    return [figure for _, figure in _best(figures)]
+
+
+def _best(figures: list[tuple[str, Figure]]) -> list[tuple[str, Figure]]:
+    """The first figures, with the worse one of the two delays."""
+    known = dict(figures)
+    if {"picture_delay", "sound_delay"} <= known.keys():
+        picture, sound = (known[name] for name in ("picture_delay", "sound_delay"))
+        worse = MARKS.index(sound.mark or GOOD) > MARKS.index(picture.mark or GOOD)
+        del known["picture_delay" if worse else "sound_delay"]
+    return list(known.items())[:MOST_FIGURES]
+
+
+def _others(
+    found: Findings, metric: str, values: Mapping[str, float], flow: str, marks: Mapping[tuple[str, str], str]
+) -> str:
+    """Whose value a figure is, and how the others are."""
+    if len(values) == 1:
+        return flow_in_words(flow)
+    if len(values) == 2:
+        (other,) = (value for name, value in values.items() if name != flow)
+        if brief(other) == brief(values[flow]):
+            return "both ways"
+        return (
+            f"{flow_in_words(flow)}; {brief(other)} the other way"
+            if flow.split("->")[::-1] == next(name for name in values if name != flow).split("->")
+            else f"{flow_in_words(flow)}; the other {brief(other)}"
+        )
+    troubled = sum(marks.get((metric, name), GOOD) != GOOD for name in values)
+    share = f"; {troubled} of {len(values)} poor or bad" if troubled else f" of {len(values)}"
+    return f"worst: {flow_in_words(flow)}{share}"
