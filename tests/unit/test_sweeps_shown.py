@@ -89,7 +89,7 @@ def test_two_fields_make_a_heat_map_by_default(grid: Results) -> None:
     dark = cells.colours[cells.values.argmax()]
     light = cells.colours[cells.values.argmin()]
     assert (dark, light) == (cells.look.colour.lower(), "#f0f5fa")
-    assert legend(plot) == []
+    assert legend([plot]) == []
     lowest, highest = number(cells.values.min()), number(cells.values.max())
     assert plot.axes[0].note == f"{lowest} (light) to {highest} (dark) kbit/s"
     assert (cells.low <= cells.values).all()

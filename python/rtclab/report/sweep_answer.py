@@ -9,8 +9,9 @@ from typing import TypeVar
 from rtclab.experiment.fields import Field
 from rtclab.metrics import METRICS
 from rtclab.phrases import names_in_words
-from rtclab.report.answer import BAD, GOOD, POOR, Answer, Figure, Step
+from rtclab.report.answer import Answer, Figure, Step
 from rtclab.report.field_names import field_in_words, in_order, short_values
+from rtclab.report.quality import SCALES
 from rtclab.report.sweep_values import (
     DELAYS,
     FREEZES,
@@ -327,7 +328,7 @@ def _figure(
         return Figure(label, value, unit, about="in every condition")
     of_flow = flow_in_words(one.flow) if found.flows > 1 else ""
     where = _place(found.fields, key) if several else ""
-    mark, source = _mark(name, one.mean)
+    mark, source = (SCALES[name].mark(one.mean), SCALES[name].source) if name in SCALES else ("", "")
     return Figure(
         label,
         value,
@@ -337,14 +338,6 @@ def _figure(
         mark,
         source,
     )
-
-
-def _mark(name: str, value: float) -> tuple[str, str]:
-    """How good a delay is, and which standard says so; empty for metrics without a standard."""
-    limits = [limit for limit in LIMITS.get(name, ()) if limit.source]
-    if not limits:
-        return "", ""
-    return (GOOD, POOR, BAD)[sum(value > limit.value for limit in limits)], limits[0].source
 
 
 def _steps(found: Facts) -> list[Step]:

@@ -9,14 +9,13 @@ from math import nan
 import polars as pl
 
 from rtclab.metrics import METRICS, Metric, essentials
+from rtclab.report.quality import SCALES
 from rtclab.report.words import number
 
 RATE, FREEZES, LOSS = "receiving_rate", "freeze_duration", "packet_loss"
 DELAYS = ("picture_delay", "sound_delay", "queuing_delay_p95")
 DECIDING = (RATE, FREEZES, *DELAYS, LOSS)
 """The metrics that decide how good a condition is, in the order of the page."""
-G114 = "ITU-T G.114: a one-way delay of up to 150 ms is good, and above 400 ms it is not acceptable"
-G1010 = "ITU-T G.1010, table I.1: a videophone's one-way delay is best below 150 ms, and at most 400 ms"
 
 
 @dataclass(frozen=True)
@@ -28,11 +27,12 @@ class Limit:
     source: str
 
 
-LIMITS: Mapping[str, Sequence[Limit]] = {
-    "picture_delay": (Limit(150, "150 ms", G1010), Limit(400, "400 ms", G1010)),
-    "sound_delay": (Limit(150, "150 ms", G114), Limit(400, "400 ms", G114)),
-    FREEZES: (Limit(0, "any freeze", ""),),
+LIMITS: dict[str, tuple[Limit, ...]] = {
+    name: tuple(Limit(value, f"{value:g} ms", scale.source) for value in (scale.good, scale.bad))
+    for name, scale in SCALES.items()
+    if name in DELAYS
 }
+LIMITS[FREEZES] = (Limit(0, "any freeze", ""),)
 """The limits of metrics that have any, in ascending order."""
 
 
