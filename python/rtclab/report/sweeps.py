@@ -31,6 +31,7 @@ from rtclab.report.sweep_values import (
     by_point,
     deciding,
     flows_are_alike,
+    three_digits,
     worst,
     worst_by_point,
 )
@@ -410,6 +411,7 @@ def write_sweep_report(results: Swept, summary: pl.DataFrame, chosen: SweepView 
         choices=[page.whose(flow) for flow in page.choices],
         averaged=[field_in_words(one.name) for one in page.fields if one not in (page.mapped or page.fields)],
         metrics=page.metrics,
+        digits=three_digits,
         further=page.further,
         lines=lines[:MAX_ROWS],
         further_lines=further[:MAX_ROWS],
