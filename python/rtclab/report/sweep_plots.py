@@ -285,14 +285,15 @@ def _limits(metric: Metric, along: _Ticks, rows: pl.DataFrame, top: float) -> li
     field, flows = along.field, rows["flow"].unique().to_list()
     if metric.unit == "kbit/s" and field.unit == "bit/s" and all(on_route(field.name, of) for of in flows):
         values = (10**at if field.log else at) * unit_of(field)[0] / 1000
-        lines.append(Line(Style("capacity", INK, DASHED), at, np.where(values <= top, values, np.nan)))
+        if values.min() <= top:
+            lines.append(Line(Style("capacity", INK, DASHED), at, np.where(values <= top, values, np.nan)))
     return lines
 
 
 def on_route(field: str, flow: str) -> bool:
     """Whether a field is the capacity of a path that every packet of a flow crosses.
 
-    Flows that are drawn as one are named by :data:`ALL_FLOWS`, and cross only paths of everybody.
+    A mean over flows, whose name has no sender and receiver, crosses only the paths that everybody has.
     """
     return any(_crosses(one, flow) for one in split_fields(field))
 
