@@ -26,6 +26,9 @@ pytestmark = [pytest.mark.live, pytest.mark.needs("chromium", "chromedriver")]
 
 WIDE, NARROW = 1280, 400
 TIME_CHARTS = ["rate", "target", "delay", "frame-rate"]
+SMALLEST = 360
+LEAST_CONTRAST = 4.5
+"""Least contrast of text with what is behind it (WCAG 2.2, 1.4.3)."""
 FIGURES = """
 const figures = Bokeh.documents[0].roots().filter((figure) => figure.name === arguments[0]);
 """
@@ -179,6 +182,7 @@ def test_dragging_zooms_all_charts_over_time_and_reset_undoes_it(opened: Any) ->
         assert all(one == zoomed for one in ranges(opened, name)), name
     draw(opened, "delay-distribution")
     assert ranges(opened, "delay-distribution")[0] != zoomed
+    opened.execute_script("arguments[0].scrollIntoView({ block: 'center' })", button(element, "Reset"))
     button(element, "Reset").click()
     assert all(one == [begin, end] for name in TIME_CHARTS for one in ranges(opened, name))
 
@@ -215,7 +219,7 @@ def test_the_pointer_shows_the_time_and_the_value_of_every_visible_curve(opened:
     wait(opened, lambda: len(box.text.splitlines()) == 4, "the capacity is still shown")
 
 
-@pytest.mark.parametrize("width", [WIDE, NARROW])
+@pytest.mark.parametrize("width", [WIDE, NARROW, SMALLEST])
 def test_the_page_is_never_wider_than_the_window(browser: Any, page: Path, width: int) -> None:
     show(browser, page, width)
     for name in [*TIME_CHARTS, "delay-distribution", "repeats"]:
@@ -232,15 +236,163 @@ def test_without_javascript_the_page_has_its_verdict_static_plots_and_tables(
     browser.execute_cdp_cmd("Emulation.setScriptExecutionDisabled", {"value": True})
     try:
         browser.get(page.as_uri())
-        assert browser.find_element("css selector", ".lead").text.startswith("Both directions used ")
+        assert browser.find_element("css selector", ".lead").text.startswith("Good both ways: ")
         for name in TIME_CHARTS:
             plot = browser.find_element("id", name)
-            assert plot.find_element("tag name", "h2").is_displayed()
+            assert plot.find_element("tag name", "h3").is_displayed()
             assert all(one.is_displayed() for one in plot.find_elements("css selector", ".outline svg"))
             assert not plot.find_element("css selector", ".tools").is_displayed()
         assert "Receiving rate" in browser.find_element("tag name", "table").text
+        rows = browser.find_elements("css selector", ".timeline .chart")
+        assert rows
+        assert all(row.find_element("css selector", "svg").is_displayed() for row in rows)
+        assert not any(one.is_displayed() for one in browser.find_elements("css selector", "[data-copy]"))
     finally:
         browser.execute_cdp_cmd("Emulation.setScriptExecutionDisabled", {"value": False})
+
+
+def test_the_rows_of_the_timeline_are_drawn_and_zoom_with_all_charts(opened: Any) -> None:
+    timeline = opened.find_element("id", "timeline")
+    opened.execute_script("arguments[0].scrollIntoView()", timeline)
+    rows = len(timeline.find_elements("css selector", ".chart"))
+    assert rows == 8  # rate, delay, loss and picture of two directions
+    wait(
+        opened, lambda: len(timeline.find_elements("css selector", ".bk-Figure")) == rows, "not all are drawn"
+    )
+    before = ranges(opened, "timeline-rate")
+    rate = draw(opened, "rate")
+    drag(opened, rate, 0.4, 0.6)
+    wait(opened, lambda: ranges(opened, "timeline-rate") != before, "the timeline did not zoom")
+    assert ranges(opened, "timeline-picture") == ranges(opened, "rate")
+    button(rate, "Reset").click()
+    assert ranges(opened, "timeline-rate") == before
+
+
+def test_answer_and_figures_are_on_the_first_screen_and_each_section_has_a_link(opened: Any) -> None:
+    opened.execute_script("window.scrollTo(0, 0)")
+    bottom = "return document.querySelector(arguments[0]).getBoundingClientRect().bottom"
+    assert opened.execute_script(bottom, ".lead") < 300
+    assert opened.execute_script(bottom, ".figures") < 750
+    for link in opened.find_elements("css selector", ".contents a"):
+        assert opened.find_element("id", link.get_attribute("href").partition("#")[2])
+    copy = opened.find_element("css selector", "[data-copy]")
+    copy.click()
+    wait(opened, lambda: copy.text in ("copied", "selected"), "the command was not copied")
+
+
+def test_texts_of_charts_say_what_they_show(opened: Any) -> None:
+    charts = opened.find_elements("css selector", ".chart")
+    told = [chart.get_attribute("aria-label") for chart in charts]
+    assert all(told)
+    rates = [text for text in told if text.startswith("Receiving rate against")]
+    assert len({*rates}) == 2
+    assert all(re.search(r"alice → bob|bob → alice", text) and "kbit/s" in text for text in rates)
+
+
+CONTRASTS = """
+const channel = (value) => (value /= 255) <= 0.03928 ? value / 12.92 : ((value + 0.055) / 1.055) ** 2.4;
+const parts = (colour) => colour.match(/[\\d.]+/g).map(Number);
+const light = ([r, g, b]) => 0.2126 * channel(r) + 0.7152 * channel(g) + 0.0722 * channel(b);
+function behind(element) {
+  for (let one = element; one; one = one.parentElement) {
+    const colour = getComputedStyle(one).backgroundColor;
+    if (colour.startsWith("rgb") && (parts(colour)[3] ?? 1) === 1) return parts(colour);
+  }
+  return [255, 255, 255];
+}
+const texts = [...document.querySelectorAll("main *, nav *")].filter((one) =>
+  !one.closest(".chart, svg, script, style") && one.checkVisibility() &&
+  [...one.childNodes].some((child) => child.nodeType === 3 && child.textContent.trim()));
+return texts.map((one) => {
+  const [high, low] = [light(parts(getComputedStyle(one).color)), light(behind(one))].sort((a, b) => b - a);
+  return [(high + 0.05) / (low + 0.05), one.textContent.trim().slice(0, 40)];
+});
+"""
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_all_texts_have_enough_contrast(opened: Any, scheme: str) -> None:
+    features = [{"name": "prefers-color-scheme", "value": scheme}]
+    opened.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": features})
+    try:
+        found = opened.execute_script(CONTRASTS)
+        assert len(found) > 50
+        assert [one for one in found if one[0] < LEAST_CONTRAST] == []
+    finally:
+        opened.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": []})
+
+
+MEETING = """
+duration = "10 s"
+repeats = 1
+[video]
+[servers.sfu]
+[servers.sfu.link]
+up = {}
+down = {}
+[link]
+up = {}
+down = {}
+[[calls]]
+kind = "sfu"
+server = "sfu"
+"""
+
+
+@pytest.fixture(scope="module")
+def meeting(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The report of a meeting of eight, one of whom has a slow downlink."""
+    names = [f"p{number}" for number in range(8)]
+    people = "".join(f"[participants.{name}]\n" for name in names)
+    slow = '[participants.p5.link]\nup = {}\ndown = { capacity = "400 kbit/s" }\n'
+    out = tmp_path_factory.mktemp("meeting")
+    file = out / "meeting.toml"
+    file.write_text(f"{MEETING}participants = {json.dumps(names)}\n{people}{slow}")
+    return Experiment([Scenario.load(file)]).run(out=out).report()
+
+
+def test_a_cell_of_a_meeting_opens_the_timeline_of_its_pair(browser: Any, meeting: Path) -> None:
+    show(browser, meeting, WIDE)
+    matrix = browser.find_element("css selector", ".matrix")
+    rows = [row.text for row in matrix.find_elements("css selector", "tbody th")]
+    assert rows[0] == "p5"
+    assert sorted(rows) == [f"p{number}" for number in range(8)]
+    senders = [one.text for one in matrix.find_elements("css selector", "thead th")]
+
+    def shown() -> list[str]:
+        columns = browser.find_elements("css selector", ".timeline .column")
+        return [one.get_attribute("data-flow") for one in columns if one.is_displayed()]
+
+    (worst,) = shown()
+    assert worst.endswith("->p5")
+    # One that has no account: its timeline is made of the small curves in the page.
+    place = f"tbody tr:nth-child({rows.index('p0') + 1}) td:nth-of-type({senders.index('p1') + 1}) button"
+    cell = matrix.find_element("css selector", place)
+    browser.execute_script("arguments[0].scrollIntoView({ block: 'center' })", cell)
+    cell.click()
+    assert shown() == ["p1->p0"]
+    assert cell.get_attribute("aria-pressed") == "true"
+    assert cell.get_attribute("title").startswith("p1 → p0: frozen 0 s a minute")
+    column = browser.find_element("css selector", '.column[data-flow="p1->p0"]')
+    wait(browser, lambda: len(column.find_elements("css selector", ".bk-Figure")) >= 4, "it is not drawn")
+    assert [one for one in browser.get_log("browser") if one["level"] in ("SEVERE", "WARNING")] == []
+
+
+def test_the_people_of_a_meeting_can_be_found_and_sorted(browser: Any, meeting: Path) -> None:
+    from selenium.webdriver.support.ui import Select
+
+    show(browser, meeting, WIDE)
+    matrix = browser.find_element("css selector", ".matrix")
+
+    def rows() -> list[str]:
+        return [one.text for one in matrix.find_elements("css selector", "tbody th") if one.is_displayed()]
+
+    Select(matrix.find_element("tag name", "select")).select_by_value("name")
+    assert rows() == [f"p{number}" for number in range(8)]
+    matrix.find_element("css selector", "input").send_keys("P3")
+    assert rows() == ["p3"]
+    cards = browser.find_elements("css selector", ".cards li")
+    assert [card.find_element("tag name", "strong").text for card in cards if card.is_displayed()] == ["p3"]
 
 
 def test_the_page_prints_with_static_plots(opened: Any) -> None:

@@ -10,7 +10,6 @@ import pytest
 from command_line import Rtclab
 
 from rtclab.report import COMPARISON_PLOTS, RUN_PLOTS
-from rtclab.report.run_plots import REASON_PLOTS
 from rtclab.scenario import Scenario
 
 DOCS = Path(__file__).parents[2] / "docs"
@@ -55,4 +54,4 @@ def test_the_list_of_fields_has_every_key_with_its_meaning(rtclab: Rtclab) -> No
 def test_the_page_on_figures_names_all_plots() -> None:
     lists = [re.findall(r"`([a-z-]+)`", line) for line in (DOCS / "figures.md").read_text().splitlines()
              if line.startswith("`rate`, ")]  # fmt: skip
-    assert [sorted(one) for one in lists] == [sorted({*RUN_PLOTS, *REASON_PLOTS}), sorted(COMPARISON_PLOTS)]
+    assert [sorted(one) for one in lists] == [sorted(RUN_PLOTS), sorted(COMPARISON_PLOTS)]

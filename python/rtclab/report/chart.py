@@ -34,6 +34,7 @@ from rtclab.report.drawing import (
     shared_labels,
 )
 from rtclab.report.static_svg import MARKER_PATHS, static_svgs
+from rtclab.report.words import number
 
 DIGITS = 4
 """Significant digits of the largest value of a curve; more would only make the page larger."""
@@ -77,7 +78,7 @@ def _text(plot: Drawing, axes: Axes) -> str:
     """What a pair of axes shows, with the smallest and largest value of each line."""
     lines = [mark for mark in axes.marks if isinstance(mark, Line) and np.isfinite(mark.y).any()]
     told = ", ".join(
-        f"{line.look.label} {np.nanmin(line.y):.3g} to {np.nanmax(line.y):.3g} {plot.y.unit}".rstrip()
+        f"{line.look.label} {number(np.nanmin(line.y))} to {number(np.nanmax(line.y))} {plot.y.unit}".rstrip()
         for line in lines[:MOST_TOLD]
     )
     where = f"{plot.title}, {axes.title}" if axes.title and axes.title != plot.title else plot.title

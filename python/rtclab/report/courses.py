@@ -75,13 +75,13 @@ def reported_lost_percent(trace: Trace, flow: str) -> Samples:
     some = expected > 0
     shares: Array = PERCENT * missed[some] / expected[some]
     lasts_s: Array = np.diff(received.at_s)[some]
-    middle_s: Array = received.at_s[1:][some] - lasts_s / 2
-    return samples_in_window(Samples(middle_s, shares, lasts_s), trace.window)
+    return samples_in_window(Samples(received.at_s[1:][some] - lasts_s / 2, shares, lasts_s), trace.window)
 
 
 def _share(seconds: IntegerArray, part: Array, whole: Array) -> Samples:
     some = whole > 0
-    return Samples(seconds[some] + 0.5, PERCENT * part[some] / whole[some])
+    middle_s: Array = seconds[some] + np.float64(0.5)
+    return Samples(middle_s, PERCENT * part[some] / whole[some])
 
 
 def _sent_per_second(trace: Trace, flow: str) -> tuple[IntegerArray, Array]:

@@ -9,8 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from math import exp, log
+from itertools import pairwise
+from math import ceil, exp, log
 from statistics import fmean
+
+import numpy as np
 
 from rtclab.metrics.media import frozen_spans
 from rtclab.metrics.promises import inside_ns
@@ -22,6 +25,10 @@ STALLS, SHARE, APART = 9.35158684, 0.91890815, 11.0567558
 RECENT, RECENT_HALF_S = 0.48412879, 10.0
 """Coefficients of ITU-T P.1203.3: how many freezes, which part of the time, and how far apart they are; and
 how much an early freeze counts beside a late one."""
+LONG_FROM_S, LONG_TO_S = 15.0, 30.0
+"""From this frozen time on the worth falls, and nothing is left from the second (amendment 1, clause 8.4)."""
+LONGEST_S = 300.0
+"""The model is for 1 to 5 minutes, so longer calls are judged 5 minutes at a time."""
 BEST = 5.0
 """The best of the five grades of ITU-T P.910: 5 is excellent, 4 good, 3 fair, 2 poor and 1 bad."""
 
@@ -59,12 +66,18 @@ SCALES: dict[str, Scale] = {
         "coefficients of Opus (Alahmadi, Pocta and Melvin, ACM TOMM 2021) falls to R = 50, below which "
         "nearly all users are dissatisfied (ITU-T G.107, annex B)",
     ),
+    "packet_loss": Scale(
+        1,
+        10,
+        "Lost packets, if nothing tells what was seen and heard: ITU-T G.1010, table I.1, allows 1 % for a "
+        "videophone and 3 % for sound. At 10 %, ITU-T G.107.2 with the coefficients of Opus falls to R = 50",
+    ),
 }
 """The metrics whose values are marked, beside the freezes."""
 FREEZES = "freeze_duration"
 FREEZES_SOURCE = (
     "Freezes: what ITU-T P.1203.3, equation 31, predicts from their number, length and place, from 1 to 5: "
-    "from 3.5 on it is good (nearest to good or excellent), below 2.5 bad (nearest to poor or bad). "
+    "from 3.5 on good (nearest to good or excellent), below 2.5 bad (nearest to poor or bad). "
     "The model was made for streaming"
 )
 FREEZES_GOOD, FREEZES_BAD = 3.5, 2.5
@@ -81,12 +94,21 @@ class Judged:
 
 
 def stalling_indication(frozen: IntegerArray, span: tuple[int, int]) -> float:
-    """What freezes are worth, from 1 to 5, by equation 31 of ITU-T P.1203.3.
+    """What freezes are worth, from 1 to 5, by equation 31 of ITU-T P.1203.3 and by its amendment 1, 8.4.
+
+    It is the mean over parts of equal length of at most 5 minutes.
 
     Args:
         frozen: begin and end of each freeze in ns, in order, of shape (freezes, 2).
         span: begin and end in ns of the time in which there should have been pictures.
     """
+    begin_ns, end_ns = span
+    parts = max(ceil((end_ns - begin_ns) / NS_PER_S / LONGEST_S), 1)
+    edges = np.linspace(begin_ns, end_ns, parts + 1).astype(np.int64).tolist()
+    return fmean(_stalling_indication(frozen, part) for part in pairwise(edges))
+
+
+def _stalling_indication(frozen: IntegerArray, span: tuple[int, int]) -> float:
     begin_ns, end_ns = span
     lengths_ns = inside_ns(frozen, span)
     inside, lengths_ns = frozen[lengths_ns > 0], lengths_ns[lengths_ns > 0]
@@ -100,7 +122,8 @@ def stalling_indication(frozen: IntegerArray, span: tuple[int, int]) -> float:
     )
     apart_s = (inside[-1, 0] - inside[0, 0]) / NS_PER_S / (len(inside) - 1) if len(inside) > 1 else 0.0
     worth = exp(-len(inside) / STALLS) * exp(-total_s / lasts_s / SHARE) * exp(-apart_s / lasts_s / APART)
-    return 1 + (BEST - 1) * worth
+    left = min(max((LONG_TO_S - total_s) / (LONG_TO_S - LONG_FROM_S), 0.0), 1.0)
+    return float(1 + (BEST - 1) * worth * left)
 
 
 def freezes_mark(run: Run, flow: str) -> str:
@@ -125,7 +148,7 @@ def judged(run: Run, means: Mapping[tuple[str, str], float], flows: Sequence[str
         if (FREEZES, flow) in means:
             found.append(Judged(flow, FREEZES, means[FREEZES, flow], freezes_mark(run, flow)))
         for metric, scale in SCALES.items():
-            if (metric, flow) in means:
+            if (metric, flow) in means and not (metric == "packet_loss" and found and found[-1].flow == flow):
                 value = means[metric, flow]
                 found.append(Judged(flow, metric, value, scale.mark(value)))
     return [one for one in found if one.mark]

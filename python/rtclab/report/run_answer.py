@@ -34,11 +34,17 @@ SHORT = 0.5
 BEFORE_S, WITHIN_S = 6, 2
 """A fall of capacity is named if it is at most this long before the stretch, or in its first seconds."""
 MOST_FIGURES = 5
+RATES = {
+    "receiving_rate": "{}",
+    "stats_receiving_rate": "{} of RTP received",
+    "stats_sending_rate": "{} of RTP sent",
+}
 TROUBLES = {
     FREEZES: "video frozen {} s a minute",
     "audio_concealed": "{} % of the sound made up",
     "picture_delay": "pictures took {} to the screen",
     "sound_delay": "sound took {} to the ear",
+    "packet_loss": "{} % of the packets lost",
 }
 LABELS = {
     FREEZES: ("Video frozen", "s a minute"),
@@ -99,7 +105,7 @@ def _why(reasons: Why, flow: str) -> str:
     """The first sentence of the account of the flow, or else of the first account."""
     accounts = {one.flow: one for one in reasons.accounts}
     chosen = accounts.get(flow, next(iter(accounts.values()), None))
-    if chosen is None:
+    if chosen is None or (chosen.grade == "unknown" and not chosen.stalls):
         return ""
     first, *_ = chosen.parts
     told = "; ".join(text.partition("; its pictures had")[0] for _, text in first)
@@ -180,9 +186,11 @@ def _direction(found: Findings, flow: str) -> str:
 def _went_well(found: Findings, flows: Sequence[str]) -> str:
     """The sentence on a call without trouble."""
     parts = []
-    rates = [found.means["receiving_rate", flow] for flow in flows if ("receiving_rate", flow) in found.means]
-    if rates:
-        parts.append(f"{_span(rates)} kbit/s")
+    for metric, words in RATES.items():
+        rates = [found.means[metric, flow] for flow in flows if (metric, flow) in found.means]
+        if rates:
+            parts.append(words.format(f"{_span(rates)} kbit/s"))
+            break
     frozen = [found.means[FREEZES, flow] for flow in flows if (FREEZES, flow) in found.means]
     if frozen:
         parts.append(
