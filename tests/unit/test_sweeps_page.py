@@ -17,7 +17,7 @@ from rtclab.experiment import Condition, Results
 from rtclab.experiment.fields import Field
 from rtclab.lab import sweep
 from rtclab.metrics import METRICS
-from rtclab.report.drawing import INK, Cells, Line
+from rtclab.report.drawing import COLOURS, INK, Cells, Line, Style, luminance
 from rtclab.report.field_names import field_in_words, heading, short_values
 from rtclab.report.sweep_answer import Facts, answer, verdict
 from rtclab.report.sweep_examples import example_command
@@ -268,6 +268,15 @@ def test_cells_without_a_value_say_so_and_many_cells_have_no_texts() -> None:
     made = heat_map(METRICS["packet_loss"], (many, other), found, "", (1, 1), {})
     assert not made.printed
     assert {cell.text for _, cells in made.rows for cell in cells} == {""}
+
+
+def test_texts_of_cells_can_be_read_on_every_colour() -> None:
+    values = np.linspace(0, 1, 101)
+    for colour in COLOURS:
+        cells = Cells(Style("", colour), values, values, values, values, values, (0, 1))
+        for behind, ink in zip(cells.colours, cells.inks, strict=True):
+            low, high = sorted((luminance(behind), luminance(ink)))
+            assert (high + 0.05) / (low + 0.05) >= 4.5
 
 
 def test_long_texts_are_rows() -> None:
