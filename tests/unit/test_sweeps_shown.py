@@ -49,10 +49,11 @@ def test_a_plot_has_a_line_with_an_interval_for_each_value(grid: Results) -> Non
     plot = grid.plot("receiving_rate", x="link.up.capacity", by="link.up.loss")
     assert [axes.title for axes in plot.axes] == ["alice → bob", "bob → alice"]
     lines = [mark for mark in plot.axes[0].marks if isinstance(mark, Line)]
-    assert [line.look.label for line in lines] == ["link.up.loss = 0 %", "link.up.loss = 5 %"]
+    labels = ["Loss of the uplinks = 0 %", "Loss of the uplinks = 5 %", "capacity"]
+    assert [line.look.label for line in lines] == labels
     # The axis of a logarithmic range is logarithmic: 0.2, 1 and 5 Mbit/s are equally far apart.
     assert lines[0].x.tolist() == pytest.approx([-0.69897, 0.0, 0.69897], abs=1e-5)
-    assert (plot.x.label, plot.x.names) == ("link.up.capacity (Mbit/s)", ["0.2", "1", "5"])
+    assert (plot.x.label, plot.x.names) == ("Capacity of the uplinks (Mbit/s)", ["0.2", "1", "5"])
     summary = (
         grid.summary()
         .filter(metric="receiving_rate", flow="alice->bob")
@@ -62,6 +63,20 @@ def test_a_plot_has_a_line_with_an_interval_for_each_value(grid: Results) -> Non
     assert lines[0].range is not None
     assert lines[0].range.low.tolist() == pytest.approx(summary["ci95_low"].to_list())
     assert lines[0].range.high.tolist() == pytest.approx(summary["ci95_high"].to_list())
+    assert lines[0].range.whiskers
+
+
+def test_the_capacity_on_the_axis_is_a_line_that_stays_within_the_axes(grid: Results) -> None:
+    plot = grid.plot("receiving_rate", x="link.up.capacity", by="link.up.loss", flow="alice->bob")
+    capacity = plot.axes[0].marks[-1]
+    assert isinstance(capacity, Line)
+    drawn = ~np.isnan(capacity.y)
+    assert 10 < drawn.sum() < capacity.y.size
+    assert capacity.y[drawn].max() <= plot.y.end
+    # The axis has logarithms of Mbit/s, and the rate is in kbit/s.
+    assert capacity.y[drawn] == pytest.approx(1000 * 10 ** capacity.x[drawn])
+    others = grid.plot("rtt", x="link.up.capacity", by="link.up.loss", flow="alice->bob")
+    assert "capacity" not in [mark.look.label for mark in others.axes[0].marks]
 
 
 def test_two_fields_make_a_heat_map_by_default(grid: Results) -> None:
@@ -74,7 +89,7 @@ def test_two_fields_make_a_heat_map_by_default(grid: Results) -> None:
     dark = cells.colours[cells.values.argmax()]
     light = cells.colours[cells.values.argmin()]
     assert (dark, light) == (cells.look.colour.lower(), "#f0f5fa")
-    assert legend(plot) == []
+    assert legend([plot]) == []
     lowest, highest = number(cells.values.min()), number(cells.values.max())
     assert plot.axes[0].note == f"{lowest} (light) to {highest} (dark) kbit/s"
     assert (cells.low <= cells.values).all()
@@ -95,14 +110,14 @@ def test_each_repeat_is_averaged_over_the_other_fields(three: Results) -> None:
         expected = summarise([float(str(mean)) for mean in means], (0.0, float("inf")))
         assert line.y[index] == pytest.approx(expected.mean)
         assert line.range.low[index] == pytest.approx(expected.ci95_low)
-    assert "averaged over the values of congestion_control.name, link.up.capacity" in plot.caption
+    assert "averaged over the values of congestion control and capacity of the uplinks" in plot.caption
 
 
 def test_fields_that_are_neither_drawn_nor_averaged_have_axes_of_their_own(three: Results) -> None:
     plot = three.plot("receiving_rate", x="link.up.loss", by="link.up.capacity", flow="alice->bob")
     controls = ["goog-cc", "gcc-2016"]
     assert [axes.title for axes in plot.axes] == [
-        f"alice → bob, congestion_control.name = {name}" for name in controls
+        f"alice → bob, Congestion control = {name}" for name in controls
     ]
     summary = three.summary(metrics=["receiving_rate"]).filter(flow="alice->bob")
     for axes, control in zip(plot.axes, controls, strict=True):
@@ -217,11 +232,14 @@ def test_the_report_shows_fields_plots_and_conditions_in_one_file(grid: Results)
     text = grid.report().read_text()
     page = text[: text.index('<script type="application/json"')]
     assert "0.2 Mbit/s, 1 Mbit/s, 5 Mbit/s" in page
-    assert "Receiving rate against link.up.capacity" in page
+    assert "Receiving rate against capacity of the uplinks" in page
     assert "3 of each, with the same seeds" in page
     assert "18 of 18" in page
-    assert page.count("<tr>") == 1 + 6 * 2  # a heading, conditions by flows
-    assert not re.search(r'(?:src|href)="(?!data:)', page)
+    for name in ("conditions", "map", "how"):
+        assert f'<h2 id="{name}">' in page
+    table = page[page.index('<h2 id="conditions">') : page.index("Further metrics of each condition")]
+    assert table.count("<tr>") == 1 + 6 * 2  # a heading, conditions by flows
+    assert not re.search(r'(?:src|href)="(?!data:|#)', page)
 
 
 @pytest.mark.parametrize(
@@ -312,7 +330,7 @@ def test_a_row_of_fewer_repeats_than_others_says_so(rtclab: Rtclab) -> None:
     assert re.search(rf"bad\.py:C +alice->bob +{left} ", result.out)
     assert re.search(r"good\.py:C +alice->bob +8 ", result.out)
     page = Path(found[1], "report.html").read_text()
-    assert page.count(f"{left} of 8 repeats") == 2
+    assert page.count(f"{left} of 8 repeats") == 2 * 2  # two flows in two tables
     assert "A row of fewer repeats is not comparable" in page
     complete = rtclab(*many, "--vary", "control=good.py:C")
     assert "repeats  " not in complete.out.partition("\n")[2]
@@ -352,5 +370,5 @@ def test_a_single_value_is_in_the_middle_of_the_axis(tmp_path: Path) -> None:
     plot = grid.plot("receiving_rate")
     assert plot.x.begin < plot.x.places[0] < plot.x.end
     page = grid.report().read_text()
-    assert "Receiving rate against link.up.loss" in page
+    assert "Receiving rate against loss of the uplinks" in page
     assert "Nothing was measured" not in page

@@ -263,6 +263,10 @@ def show_summary(
         of_metrics = rows if every else essential(rows)
         keys = list(by) or made.fields or ["condition"]
         tables.show_points(of_metrics, made.window, keys, all_metrics=every)
+    if len(made.conditions) > 1 and not (metrics or by):
+        from rtclab.report.sweeps import sweep_verdict
+
+        tables.print_text(sweep_verdict(made, measured, flows))
     tables.tell_feedback([flow for flow in known if flow not in set(rows["flow"])])
     if made.drawn_over_time and not metrics:
         from rtclab.report.runs import findings_of

@@ -766,7 +766,9 @@ def _print_columns_that_fit(table: Table, metrics: Sequence[str]) -> None:
     shown = table
     if not fits(table):
         for column in table.columns:
-            column.header = str(column.header).replace(" (", "\n(")
+            # Fields have a line for the last key, as in `link.up.capacity`, and for each of several.
+            in_lines = re.sub(r"(\.)(?=[^.+]+(?:\+|$))|(\+)", r"\1\2\n", str(column.header))
+            column.header = in_lines.replace(" (", "\n(")
         kept = list(metrics)
         while not fits(shown) and len(kept) > 1:
             kept.remove(_least_important(kept))
@@ -774,7 +776,8 @@ def _print_columns_that_fit(table: Table, metrics: Sequence[str]) -> None:
         left_out = [metric for metric in metrics if metric not in kept]
     print_table(shown)
     if left_out:
-        print(f"the terminal is too narrow for {', '.join(left_out)}; --json has all\n")
+        print_text(f"the terminal is too narrow for {', '.join(left_out)}; --json has all")
+        print()
 
 
 def print_table(table: Table) -> None:

@@ -96,7 +96,8 @@ def legend(plots: Sequence[Drawing]) -> list[Entry]:
     all_entries = [_entry(mark) for mark in marks if not isinstance(mark, Boxes)]
     all_entries = [replace(one, colour=INK) if one.label in shared else one for one in all_entries]
     entries = sorted(all_entries, key=lambda one: one.colour == INK)
-    ranges = [mark.range.label for mark in marks if isinstance(mark, Line) and mark.range]
+    drawn = [mark.range for mark in marks if isinstance(mark, Line) and mark.range]
+    ranges = [one.label for one in drawn if not one.whiskers]
     entries += [Entry(label, QUIET, "range", opacity=RANGE_OPACITY) for label in ranges]
     once = list({entry.label: entry for entry in reversed(entries)}.values())[::-1]
     boxes = {mark.look.label: _entry(mark) for mark in marks if isinstance(mark, Boxes)}
@@ -170,7 +171,7 @@ def _mark(mark: Mark) -> dict[str, Any]:
             drawn: dict[str, Any] = {"kind": "line", "dash": mark.look.dash, "steps": mark.steps}
             drawn |= {"x": _numbers(mark.x), "y": _numbers(mark.y)}
             if mark.range is not None:
-                drawn |= {"range": mark.range.label}
+                drawn |= {"range": mark.range.label, "whiskers": mark.range.whiskers}
                 drawn |= {"low": _numbers(mark.range.low), "high": _numbers(mark.range.high)}
             return look | drawn
         case Dots():

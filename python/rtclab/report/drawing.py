@@ -25,6 +25,8 @@ QUIET = "#6b6b6b"
 GRID = "#e3e3e3"
 LIGHTEST = np.array([240, 245, 250])
 """Red, green and blue of the cell with the lowest value in a heat map."""
+BLACK_FROM = 0.179
+"""Relative luminance from which on black has more contrast than white: at least 4.5 (WCAG 2.2, 1.4.3)."""
 RANGE_OPACITY = 0.2
 DARK = 140
 """Boxes of a lower brightness (0 to 255, ITU-R BT.601) have white labels."""
@@ -116,12 +118,14 @@ class Axis:
 class Range:
     """Lowest and highest values around a line, both of shape (points,).
 
-    ``label`` is the entry of the range in the legend.
+    ``label`` is the entry of the range in the legend. With ``whiskers``, the range is drawn as an error bar
+    at each point, without an entry in the legend, so that the ranges of several lines can be told apart.
     """
 
     label: str
     low: Array
     high: Array
+    whiskers: bool = False
 
 
 @dataclass(frozen=True)
@@ -193,8 +197,8 @@ class Cells:
 
     @property
     def inks(self) -> list[str]:
-        """The colour of the text in each cell: white on dark cells."""
-        return ["#ffffff" if height > 0.6 else INK for height in self._heights()]
+        """The colour of the text in each cell: black or white, whichever has more contrast."""
+        return ["#ffffff" if luminance(colour) < BLACK_FROM else "#000000" for colour in self.colours]
 
     def _heights(self) -> Array:
         """Each value relative to ``between``: 0 for the first number, 1 for the second."""
@@ -277,6 +281,13 @@ class Drawing:
     def marks(self) -> Iterator[Mark]:
         """The marks of all axes, one pair of axes after another."""
         return (mark for axes in self.axes for mark in axes.marks)
+
+
+def luminance(colour: str) -> float:
+    """The relative luminance of ``#rrggbb``, from 0 (black) to 1 (white), after WCAG 2.2."""
+    shares = np.array([int(colour[at : at + 2], 16) for at in (1, 3, 5)]) / 255
+    linear = np.where(shares <= 0.04045, shares / 12.92, ((shares + 0.055) / 1.055) ** 2.4)
+    return float(linear @ np.array([0.2126, 0.7152, 0.0722]))
 
 
 def largest(values: Sequence[Array]) -> float:

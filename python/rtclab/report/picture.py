@@ -136,7 +136,8 @@ def _draw_axes(axis: matplotlib_axes.Axes, axes: Axes) -> None:
                 _draw_cells(axis, mark)
             case Boxes():
                 _draw_boxes(axis, mark)
-    ranges = {mark.range.label for mark in axes.marks if isinstance(mark, Line) and mark.range}
+    drawn = [mark.range for mark in axes.marks if isinstance(mark, Line) and mark.range]
+    ranges = {one.label for one in drawn if not one.whiskers}
     for label in ranges:
         axis.fill_between([], [], color=QUIET, alpha=RANGE_OPACITY, linewidth=0, label=label)
     axis.set_title(axes.title)
@@ -147,8 +148,13 @@ def _draw_line(axis: matplotlib_axes.Axes, line: Line, phase: float) -> None:
     """Draws a line; ``phase`` (0..1) moves its markers, so that markers of several lines do not overlap."""
     look = line.look
     if line.range is not None:
-        ends: dict[str, Any] = {"color": look.colour, "alpha": RANGE_OPACITY, "linewidth": 0}
-        axis.fill_between(line.x, line.range.low, line.range.high, **ends)
+        ends: dict[str, Any] = {"color": look.colour}
+        if line.range.whiskers:
+            axis.vlines(line.x, line.range.low, line.range.high, linewidth=1.2, **ends)
+        else:
+            axis.fill_between(
+                line.x, line.range.low, line.range.high, alpha=RANGE_OPACITY, linewidth=0, **ends
+            )
     style: dict[str, Any] = {"color": look.colour, "label": look.label}
     style["linestyle"] = (0, look.dash) if look.dash else "-"
     if look.colour == INK:

@@ -167,7 +167,10 @@ def _line(line: Line, plot: Drawing, points: int) -> str:
     parts = []
     if line.range is not None:
         low, high = (thinned(_y(plot, end), points) for end in (line.range.low, line.range.high))
-        for piece in _pieces(x, low, high):
+        if line.range.whiskers:
+            bars = Dots(line.look, line.x, line.y, line.range.low, line.range.high)
+            parts.append(_drawn(bars, plot, points))
+        for piece in () if line.range.whiskers else _pieces(x, low, high):
             around = _points(np.append(x[piece], x[piece][::-1]), np.append(high[piece], low[piece][::-1]))
             parts.append(f'<polygon points="{around}" fill="{colour}" opacity="{RANGE_OPACITY}"/>')
     if line.steps:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import product
-from math import ceil
+from math import ceil, inf
 
 import numpy as np
 import polars as pl
@@ -17,9 +18,32 @@ from rtclab.experiment.summary import Averaged, marginal_of
 from rtclab.metrics import METRICS, Metric
 from rtclab.metrics.series import Array
 from rtclab.phrases import names_in_words
-from rtclab.report.drawing import Axes, Axis, Cells, Dots, Line, Mark, Range, Style, largest
+from rtclab.report.drawing import (
+    DASHED,
+    DOTTED,
+    INK,
+    SOLID,
+    Axes,
+    Axis,
+    Cells,
+    Dots,
+    Line,
+    Mark,
+    Range,
+    Style,
+    largest,
+)
+from rtclab.report.field_names import (
+    field_in_words,
+    heading,
+    short_values,
+    shortened,
+    unit_of,
+)
 from rtclab.report.plot import Plot
+from rtclab.report.sweep_values import LIMITS
 from rtclab.report.words import flow_in_words, number
+from rtclab.scenario.layers import split_fields
 
 INTERVAL = "95 % interval"
 MAX_FLOWS = 4
@@ -34,15 +58,11 @@ MAX_PRINTED_CELLS = 120
 """Maximum number of cells of a heat map in which values are printed."""
 MAX_GAPS = 3
 """Maximum number of points without an average that the note names."""
+POINTS_OF_A_LIMIT = 60
+"""Number of points of the line of a limit, which is curved on a logarithmic axis."""
+CAPACITY = re.compile(r"(?:participants\.(?P<who>[^.]+)\.)?link\.(?P<way>up|down)\.capacity")
 GROUP_WIDTH = 0.6
 """Width of a group of dots, as a share of the distance between two ticks."""
-SCALES = {
-    "bit/s": ((1e6, "Mbit/s"), (1e3, "kbit/s")),
-    "s": ((1.0, "s"), (1e-3, "ms")),
-    "B": ((1e6, "MB"), (1e3, "kB")),
-    "pixel/s": ((1e6, "Mpixel/s"),),
-}
-"""Display units of each base unit, largest first, with their size."""
 
 
 def sweep_plot(
@@ -53,10 +73,13 @@ def sweep_plot(
     by: str | None = None,
     flow: Flows = None,
     average: Sequence[str] = (),
+    *,
+    highest: float = inf,
 ) -> Plot:
     """Plots a metric of a sweep; see :meth:`rtclab.Results.plot`.
 
-    ``rows`` are the values of the metric in every repeat, with the varied fields.
+    ``rows`` are the values of the metric in every repeat, with the varied fields. No interval ends above
+    ``highest``, unless the mean does.
 
     Raises:
         BadInput: there is no such field or flow, or no repeat has a value of the metric.
@@ -76,6 +99,7 @@ def sweep_plot(
     names = [field.name for field in averaged]
     keys = [field.name for field in (*chosen, *apart)]
     measured, counted = marginal_of(rows, keys, names)
+    measured = cut(measured, {metric: highest})
     parts = _panels(measured, flow, apart)
     if second is not None and x is None and by is None:
         return _heat_map(known, first, second, parts)
@@ -134,7 +158,7 @@ def _panels(measured: pl.DataFrame, wanted: Flows, apart: Sequence[Field]) -> di
             part = measured.filter(pl.col("flow") == name)
             for field, text in zip(apart, chosen, strict=True):
                 part = part.filter(pl.col(field.name) == text)
-            told = [f"{field.name} = {text}" for field, text in zip(apart, chosen, strict=True)]
+            told = [f"{heading(field.name)} = {text}" for field, text in zip(apart, chosen, strict=True)]
             if not part.is_empty():
                 parts[", ".join(filter(None, [flow_in_words(name), *told]))] = part
     return parts
@@ -154,12 +178,12 @@ class _Ticks:
         """Places the ticks at equal distances or, if ``as_numbers``, at the field's numbers if any."""
         at = np.arange(field.count, dtype=np.float64)
         if not field.numbers:
-            return cls(field, at, list(field.texts), field.name)
-        size, unit = _scale(field)
+            return cls(field, at, list(field.texts), heading(field.name))
+        size, unit = unit_of(field)
         numbers = np.array(field.numbers) / size
         if as_numbers:
             at = np.log10(numbers) if field.log else numbers
-        return cls(field, at, _short(numbers), f"{field.name} ({unit})" if unit else field.name)
+        return cls(field, at, shortened(numbers), heading(field.name, unit))
 
     def axis(self, margin: float) -> Axis:
         """The axis, with a margin at both ends."""
@@ -175,19 +199,6 @@ class _Ticks:
         """The position of the field's value in each row."""
         positions: Array = self.at[rows[self.field.name].to_physical().to_numpy()]
         return positions
-
-
-def _short(numbers: Array) -> list[str]:
-    """Numbers with three significant digits, or with more if some would look the same."""
-    rounded = ([f"{number:.{digits}g}" for number in numbers] for digits in (3, 4, 6))
-    return next((names for names in rounded if len(set(names)) == len(names)), list(map(str, numbers)))
-
-
-def _scale(field: Field) -> tuple[float, str]:
-    """The size of a field's display unit in base units, and its name."""
-    scales = SCALES.get(field.unit, ())
-    greatest = max(abs(value) for value in field.numbers)
-    return next(((size, unit) for size, unit in scales if greatest >= size), (1.0, field.unit))
 
 
 def _note(rows: pl.DataFrame, chosen: Sequence[Field], averaged: Averaged | None) -> str:
@@ -214,28 +225,35 @@ def _lines(
 ) -> Plot:
     along = _Ticks.of(first, as_numbers=True)
     texts = [None] if second is None else list(second.texts)
+    shown = {} if second is None else short_values(second)
+    ends = [rows["ci95_high"].fill_null(rows["mean"]).to_numpy() for rows in parts.values()]
+    y = Axis.from_zero(_label(metric), largest(ends))
+    y = replace(y, end=min(y.end, max(metric.bounds[1], largest(ends))))
     axes = []
     for title, rows in parts.items():
         marks: list[Mark] = []
         for index, text in enumerate(texts):
-            look = Style.numbered(index, metric.label if second is None else f"{second.name} = {text}")
+            label = metric.label if second is None else f"{heading(second.name)} = {shown[str(text)]}"
+            look = Style.numbered(index, label)
             line = rows if second is None else rows.filter(rows[second.name] == text)
             shift = (index - (len(texts) - 1) / 2) * GROUP_WIDTH / len(texts)
             marks.append(_line(look, along, line) if first.numbers else _dots(look, along, line, shift))
+        if first.numbers:
+            marks += _limits(metric, along, rows, y.end)
         axes.append(Axes(title, marks, notes[title]))
-    ends = [rows["ci95_high"].fill_null(rows["mean"]).to_numpy() for rows in parts.values()]
     margin = 0.02 * float(np.ptp(along.at)) if first.numbers else 0.5
     caption = "Mean over repeats with its 95 % confidence interval (Student's t)"
-    caption += f", for each {second.name}" if second is not None else ""
+    caption += f", for each {field_in_words(second.name)}" if second is not None else ""
     if others:
-        caption += f"; averaged over the values of {', '.join(others)}, over the same repeats at every point"
+        over = names_in_words([field_in_words(name) for name in others], len(others))
+        caption += f"; averaged over the values of {over}, over the same repeats at every point"
     scale = " The horizontal axis is logarithmic." if first.log else ""
     return Plot(
         f"{metric.name}-{first.name}" + (f"-{second.name}" if second else ""),
-        f"{metric.label} against {first.name}",
+        f"{metric.label} against {field_in_words(first.name)}",
         f"{caption}.{scale}",
         along.axis(margin),
-        Axis.from_zero(_label(metric), largest(ends)),
+        y,
         axes,
     )
 
@@ -249,7 +267,43 @@ def _line(look: Style, along: _Ticks, rows: pl.DataFrame) -> Line:
         values[index] = known
         columns.append(values[np.argsort(along.at)])
     mean, low, high = columns
-    return Line(look, np.sort(along.at), mean, Range(INTERVAL, low, high), marked=True)
+    return Line(look, np.sort(along.at), mean, Range(INTERVAL, low, high, whiskers=True), marked=True)
+
+
+def _limits(metric: Metric, along: _Ticks, rows: pl.DataFrame, top: float) -> list[Line]:
+    """Dashed lines where a limit of the metric is, as far as they are within the axes.
+
+    The rate of a flow is limited by the capacity of its route, if the capacity is on the horizontal axis.
+    """
+    begin, end = float(along.at.min()), float(along.at.max())
+    at = np.linspace(begin, end, POINTS_OF_A_LIMIT)
+    lines = [
+        Line(Style(limit.words, INK, dash), at, np.full(at.size, limit.value))
+        for limit, dash in zip(LIMITS.get(metric.name, ()), (DOTTED, DASHED), strict=False)
+        if 0 < limit.value <= top
+    ]
+    field, flows = along.field, rows["flow"].unique().to_list()
+    if metric.unit == "kbit/s" and field.unit == "bit/s" and all(on_route(field.name, of) for of in flows):
+        values = (10**at if field.log else at) * unit_of(field)[0] / 1000
+        if values.min() <= top:
+            lines.append(Line(Style("capacity", INK, DASHED), at, np.where(values <= top, values, np.nan)))
+    return lines
+
+
+def on_route(field: str, flow: str) -> bool:
+    """Whether a field is the capacity of a path that every packet of a flow crosses.
+
+    A mean over flows, whose name has no sender and receiver, crosses only the paths that everybody has.
+    """
+    return any(_crosses(one, flow) for one in split_fields(field))
+
+
+def _crosses(field: str, flow: str) -> bool:
+    found = CAPACITY.fullmatch(field)
+    if found is None:
+        return False
+    sender, _, receiver = flow.partition("->")
+    return not found["who"] or found["who"] == (sender if found["way"] == "up" else receiver)
 
 
 def _dots(look: Style, along: _Ticks, rows: pl.DataFrame, shift: float) -> Dots:
@@ -269,15 +323,42 @@ def _heat_map(metric: Metric, first: Field, second: Field, parts: dict[str, pl.D
         texts = [number(value) for value in mean] if written else []
         positions = along.of_rows(rows), up.of_rows(rows)
         cells = Cells(look, *positions, mean, *_interval(rows), between, metric.unit, texts)
-        axes.append(Axes(title, [cells], scale))
+        contours = _contours(metric, positions, mean)
+        axes.append(Axes(title, [cells, *contours], scale))
     return Plot(
         f"{metric.name}-map",
-        f"{metric.label} over {first.name} and {second.name}",
+        f"{metric.label} over {field_in_words(first.name)} and {field_in_words(second.name)}",
         f"{_label(metric)}: mean over repeats. Point at a cell to see its 95 % interval (Student's t).",
         along.axis(0.5),
         up.axis(0.5),
         axes,
     )
+
+
+def _contours(metric: Metric, positions: tuple[Array, Array], means: Array) -> list[Line]:
+    """Lines along the edges of cells between which the metric passes a limit."""
+    at = dict(zip(zip(*(one.tolist() for one in positions), strict=True), means.tolist(), strict=True))
+    lines = []
+    for limit, dash in zip(LIMITS.get(metric.name, ()), (DASHED, SOLID), strict=False):
+        points: list[tuple[float, float]] = []
+        for (x, y), mean in at.items():
+            for other, edge in (
+                ((x - 1, y), ((x - 0.5, y - 0.5), (x - 0.5, y + 0.5))),
+                ((x, y - 1), ((x - 0.5, y - 0.5), (x + 0.5, y - 0.5))),
+            ):
+                if other in at and (at[other] > limit.value) != (mean > limit.value):
+                    points += [*edge, (np.nan, np.nan)]
+        if points:
+            across, up = np.array(points).T
+            lines.append(Line(Style(limit.words, INK, dash), across, up))
+    return lines
+
+
+def cut(summary: pl.DataFrame, highest: Mapping[str, float]) -> pl.DataFrame:
+    """A summary in which no interval of a metric ends above what is possible, unless its mean does."""
+    largest_of = pl.col("metric").cast(pl.String).replace_strict(dict(highest), default=inf)
+    end = pl.min_horizontal("ci95_high", pl.max_horizontal(largest_of, "mean"))
+    return summary.with_columns(ci95_high=pl.when(pl.col("ci95_high").is_null()).then(None).otherwise(end))
 
 
 def _interval(rows: pl.DataFrame) -> tuple[Array, Array]:

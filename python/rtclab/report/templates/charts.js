@@ -131,8 +131,10 @@
     if (mark.kind === "line") {
       const style = { source, line_color: colour, line_width: LINE_WIDTH,
         line_dash: mark.dash.map((length) => length * LINE_WIDTH) };
-      const range = mark.range
-        ? [figure.varea({ x, y1: low, y2: high, source, fill_color: colour, fill_alpha: 0.2 })] : [];
+      const range = !mark.range ? [] : mark.whiskers
+        ? [figure.segment({ x0: x, x1: x, y0: low, y1: high, source, line_color: colour, line_width: 1.2 }),
+          figure.scatter({ x, y, source, marker: mark.marker, size: 8, line_color: colour, fill_color: colour })]
+        : [figure.varea({ x, y1: low, y2: high, source, fill_color: colour, fill_alpha: 0.2 })];
       return { range, thing: [mark.steps ? figure.step({ x, y, mode: "after", ...style })
         : figure.line({ x, y, ...style })] };
     }
