@@ -14,7 +14,7 @@ import polars as pl
 
 from rtclab.arguments import items
 from rtclab.errors import BadInput
-from rtclab.experiment import Moment, Results, chosen_metrics, essential
+from rtclab.experiment import Moment, Results, check_names, chosen_metrics, essential
 from rtclab.experiment.comparison import Differences, Side
 from rtclab.experiment.flows import Flows
 from rtclab.experiment.results import as_html, as_text
@@ -40,6 +40,7 @@ class Comparison:
         paired: whether simulated repeats with the same seeds are compared in pairs.
         metrics: the metrics that are compared; None for all.
         flows: the flows that are compared; None for all that do not carry feedback alone.
+        hypothesis: the metrics for which a difference was expected before anybody saw the values.
     """
 
     def __init__(
@@ -51,12 +52,14 @@ class Comparison:
         paired: bool = True,
         metrics: str | Sequence[str] | None = None,
         flows: Flows = None,
+        hypothesis: str | Sequence[str] | None = None,
     ) -> None:
         self.runs: list[Results] = items("runs", runs, Results, "two results or more")
         self.labels = _labels(self.runs, labels)
         self.by = by
         self.paired = paired
         self.metrics, self.flows = chosen_metrics(metrics), flows
+        self.hypothesis = _hypothesis(hypothesis)
 
     @property
     def window(self) -> OpenWindow | None:
@@ -88,7 +91,7 @@ class Comparison:
             >>> compared.filter(metric="receiving_rate", label="fast")["difference"].min() > 0
             True
         """
-        return self.differences_by_condition.table(self.metrics, self.flows)
+        return self.differences_by_condition.table(self.metrics, self.flows, self.hypothesis)
 
     @cached_property
     def differences_by_condition(self) -> Differences:
@@ -195,6 +198,7 @@ class Comparison:
             moved={label: one.sentence for label, one in self.moved().items()} if self.is_of_runs else {},
             drawn=self.is_of_runs,
             differing=self._first_runs(),
+            hypothesis=self.hypothesis,
         )
 
     def plot(self, name: str = "rate", flow: Flows = None, *, flows: Flows = None) -> Plot:
@@ -267,6 +271,7 @@ def compare(
     paired: bool = True,
     metrics: str | Sequence[str] | None = None,
     flows: Flows = None,
+    hypothesis: str | Sequence[str] | None = None,
     out: str | Path = RUNS,
 ) -> Comparison:
     """Compares results with the first ones, condition by condition; differences are new minus base.
@@ -276,7 +281,8 @@ def compare(
     another time is compared than the one that was measured.
 
     Whether a difference is more than chance is corrected for the number of all compared conditions, metrics
-    and flows. Whoever has chosen them before looking at the values, such as for one hypothesis, names them.
+    and flows. A difference that was expected before anybody saw the values is a ``hypothesis``: it is tested
+    alone, and all other differences are corrected among themselves.
 
     Args:
         results: the baseline and others: results, their paths, their names below ``out``, or ``latest``.
@@ -290,6 +296,8 @@ def compare(
         metrics: only these metrics; by default all.
         flows: only these flows, such as ``"*->erin"``; by default all that do not carry feedback alone, and
             what is of the whole run.
+        hypothesis: the metrics for which a difference was expected beforehand, such as
+            ``"receiving_rate"``. With several, and in several flows, they are corrected among themselves.
         out: directory in which to look for results by name.
 
     Raises:
@@ -305,6 +313,9 @@ def compare(
         >>> grid = rtclab.sweep("first-call", {"link.up.loss": ["0 %", "5 %"]}, duration="10 s", repeats=2)
         >>> rtclab.compare(grid, by="link.up.loss").labels
         ['0 %', '5 %']
+        >>> table = rtclab.compare(grid, by="link.up.loss", hypothesis="packet_loss").table()
+        >>> table.filter("hypothesis")["metric"].unique().to_list()
+        ['packet_loss']
     """
     runs = [one if isinstance(one, Results) else open_results(one, out=out) for one in results]
     if by is not None:
@@ -333,7 +344,20 @@ def compare(
                 f"{' and '.join(times)}; expected the same part of the time",
                 hint="choose one for all: --from and --to, in Python `begin` and `end`",
             )
-    return Comparison(runs, labels, by=by, paired=paired, metrics=metrics, flows=flows)
+    return Comparison(runs, labels, by=by, paired=paired, metrics=metrics, flows=flows, hypothesis=hypothesis)
+
+
+def _hypothesis(given: str | Sequence[str] | None) -> list[str]:
+    """The metrics of a hypothesis; none by default.
+
+    Raises:
+        BadInput: there is no such metric, or the list is empty.
+    """
+    if given is None:
+        return []
+    names = items("hypothesis", given, str, "names of metrics, such as receiving_rate; leave it out for none")
+    check_names(names)
+    return names
 
 
 def _values_of(results: Results, by: str) -> dict[str, Results]:

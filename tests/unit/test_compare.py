@@ -23,12 +23,15 @@ from test_metrics_statistics import memory_run, row, run_of_rates
 
 import rtclab
 from rtclab.errors import BadInput
-from rtclab.experiment import compare_runs
+from rtclab.experiment import Differences, compare_runs
+from rtclab.experiment.comparison import Row, Side
+from rtclab.metrics import METRICS
 from rtclab.metrics.statistics import (
     POWER,
     Difference,
     Proportion,
     ShareDifference,
+    Summary,
     paired,
     summarise,
     welch,
@@ -277,6 +280,78 @@ def test_failed_calls_have_newcombes_interval_and_fishers_test() -> None:
     assert found["difference"] == 80
     assert found["p"] == pytest.approx(fisher_exact([[0, 10], [8, 2]]).pvalue)
     assert 38 < found["difference_low"] < 80 < found["difference_high"] < 100
+
+
+# --- a hypothesis stated beforehand ------------------------------------------------------------------
+
+
+def differences_of_p(p: dict[str, float]) -> Differences:
+    """A difference of one flow for each metric, with the given p-value."""
+    side = Summary(5, 100.0, 10.0, 10.0)
+    rows = [
+        Row("", "b", METRICS[name], "a->b", side, side, Difference(9.0, 20.0, value, deviations=(10.0,)))
+        for name, value in p.items()
+    ]
+    return Differences(rows, {"a->b": True}, {"b": [5]})
+
+
+NAMES_80 = [name for name in METRICS if name != "rtt"][:79]
+
+
+def test_a_hypothesis_stated_beforehand_is_tested_alone_among_80_metrics() -> None:
+    found = differences_of_p({"rtt": 0.03} | dict.fromkeys(NAMES_80, 0.5))
+    seen = {stated: row(found.table(hypothesis=stated), "rtt", "a->b") for stated in ((), ("rtt",))}
+    assert [(one["verdict"], one["significant"], one["hypothesis"]) for one in seen.values()] == [
+        ("too few repeats to tell", False, False),
+        ("differs", True, True),
+    ]
+    # A hypothesis whose difference may be chance does not differ for having been stated.
+    chance = differences_of_p({"rtt": 0.06} | dict.fromkeys(NAMES_80, 0.5)).table(hypothesis=["rtt"])
+    assert row(chance, "rtt", "a->b")["significant"] is False
+
+
+@settings(max_examples=30, deadline=None)
+@given(st.lists(st.floats(0, 0.1), min_size=80, max_size=80))
+def test_a_hypothesis_and_the_other_metrics_are_corrected_as_if_each_were_all(p: list[float]) -> None:
+    found = differences_of_p(dict(zip(["rtt", *NAMES_80], p, strict=True)))
+    stated = [*NAMES_80[:2], "rtt"]
+    rest = [name for name in NAMES_80 if name not in stated]
+    table = found.table(hypothesis=stated)
+    for names, of_table in (
+        (stated, table.filter("hypothesis")),
+        (rest, table.filter(~pl.col("hypothesis"))),
+    ):
+        alone = found.table(metrics=names)
+        assert of_table.drop("hypothesis").equals(alone.drop("hypothesis"))
+        assert set(of_table["metric"]) == set(names)
+
+
+def test_several_hypotheses_are_corrected_among_themselves() -> None:
+    p = {"rtt": 0.03, "packet_loss": 0.04}
+    alone, both = (
+        differences_of_p(p).table(hypothesis=names).filter("hypothesis") for names in (["rtt"], [*p])
+    )
+    assert alone["significant"].to_list() == [True]
+    assert both["significant"].to_list() == [False, False]  # the smaller p is above 2.5 %
+
+
+def test_a_hypothesis_is_in_the_table_whatever_metrics_and_flows_are_chosen() -> None:
+    runs = {"a": {"": Side.of_run(run_of_rates(800, 900))}, "b": {"": Side.of_run(run_of_rates(400, 500))}}
+    found = Differences.of(runs)
+    table = found.table(["receiving_rate"], "alice->bob", ["call_failures"])
+    assert table.select("metric", "flow", "hypothesis").rows() == [
+        ("receiving_rate", "alice->bob", False),
+        ("call_failures", "", True),
+    ]
+    assert not found.table(hypothesis=["rtt"])["hypothesis"].any()  # it has no value
+
+
+def test_a_hypothesis_about_no_metric_is_refused(three: list[rtclab.Results]) -> None:
+    with pytest.raises(BadInput, match="no metric `receiving_rat`") as caught:
+        rtclab.compare(*three, hypothesis="receiving_rat")
+    assert caught.value.hint == "did you mean `receiving_rate`?"
+    with pytest.raises(BadInput, match="hypothesis: "):
+        rtclab.compare(*three, hypothesis=[])
 
 
 # --- what differs ------------------------------------------------------------------------------------

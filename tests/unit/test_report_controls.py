@@ -16,7 +16,8 @@ from rtclab.cli import main
 from rtclab.importers.logs.control import control_values
 from rtclab.importers.logs.event_log import read_event_log
 from rtclab.report import words
-from rtclab.report.runs import write_comparison, write_report
+from rtclab.report.comparisons import write_comparison
+from rtclab.report.runs import write_report
 from rtclab.trace import ModesInUse, Run
 
 LOG = Path(__file__).parent / "event_logs" / "event-log-alice-bob.log"

@@ -24,7 +24,8 @@ from rtclab import lab
 from rtclab.cli import main
 from rtclab.experiment import Result, Store, metrics_of, summary_of_run
 from rtclab.metrics.media import is_watched
-from rtclab.report.runs import write_comparison, write_report
+from rtclab.report.comparisons import write_comparison
+from rtclab.report.runs import write_report
 from rtclab.scenario import Scenario
 from rtclab.trace import Repeat, Run, Window
 

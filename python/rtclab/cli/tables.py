@@ -472,7 +472,8 @@ def show_comparison(
         ]
     minus = f"{names[1]} minus {names[0]}" if len(names) == 2 else f"the run minus {names[0]}"
     asked = comparison.metrics is not None or comparison.flows is not None
-    tests = tests_in_words(compared["p"].count(), pairs, asked=asked)
+    stated = compared.filter("hypothesis")["p"].count()
+    tests = tests_in_words(compared["p"].count(), pairs, asked=asked, stated=stated)
     print(f"{told}; the difference is {minus}, * where it is more than chance ({tests})")
     for table in found:
         print_table(table)
