@@ -24,6 +24,7 @@ from rtclab.trace import OpenWindow, Run, window_in_names, window_in_words
 
 if TYPE_CHECKING:
     from rtclab.report import Plot
+    from rtclab.report.compared import Compared
     from rtclab.report.moved import Moved
 
 MOST_NAMED = 3
@@ -118,6 +119,35 @@ class Comparison:
                 )
         return found
 
+    @cached_property
+    def _told(self) -> Compared:
+        """What is said of the differences."""
+        from rtclab.report.compared import Compared
+
+        command = "run" if all(len(one.conditions) == 1 for one in self.runs) else "sweep"
+        paths = [str(one.path) for one in self.runs]
+        return Compared(
+            self.labels,
+            self._first_runs(),
+            self.table().to_dicts(),
+            paths,
+            command if self.by is None else "sweep",
+            self.by,
+        )
+
+    def sentences(self) -> dict[str, str]:
+        """By label, what changed in each compared side, by how much it differs, and whether it may be chance.
+
+        Example:
+            >>> slow, fast = (
+            ...     rtclab.run("first-call", duration="10 s", repeats=2, set={"link.up.capacity": rate})
+            ...     for rate in ("0.5 Mbit/s", "2 Mbit/s")
+            ... )
+            >>> rtclab.compare(slow, fast, labels=["slow", "fast"]).sentences()["fast"].partition(",")[0]
+            'With link.up.capacity 2 Mbit/s instead of 0.5 Mbit/s'
+        """
+        return self._told.sentences()
+
     def verdicts(self) -> list[str]:
         """A sentence that sums up each run, whatever metrics and flows are compared.
 
@@ -197,8 +227,8 @@ class Comparison:
             wanted=self.flows,
             moved={label: one.sentence for label, one in self.moved().items()} if self.is_of_runs else {},
             drawn=self.is_of_runs,
-            differing=self._first_runs(),
             hypothesis=self.hypothesis,
+            told=self._told,
         )
 
     def plot(self, name: str = "rate", flow: Flows = None, *, flows: Flows = None) -> Plot:

@@ -28,6 +28,7 @@ from rtclab.report.drawing import (
     Columns,
     Dots,
     Drawing,
+    Intervals,
     Line,
     shared_labels,
 )
@@ -136,6 +137,8 @@ def _draw_axes(axis: matplotlib_axes.Axes, axes: Axes) -> None:
                 _draw_cells(axis, mark)
             case Boxes():
                 _draw_boxes(axis, mark)
+            case Intervals():
+                _draw_intervals(axis, mark)
     ranges = {mark.range.label for mark in axes.marks if isinstance(mark, Line) and mark.range}
     for label in ranges:
         axis.fill_between([], [], color=QUIET, alpha=RANGE_OPACITY, linewidth=0, label=label)
@@ -188,6 +191,14 @@ def _draw_boxes(axis: matplotlib_axes.Axes, boxes: Boxes) -> None:
     look: dict[str, Any] = {"color": boxes.look.colour, "alpha": boxes.opacity, "linewidth": 0}
     sizes = boxes.end - boxes.x, boxes.high - boxes.low
     axis.bar(boxes.x, sizes[1], sizes[0], boxes.low, align="edge", label=boxes.look.label, **look)
+
+
+def _draw_intervals(axis: matplotlib_axes.Axes, one: Intervals) -> None:
+    look: dict[str, Any] = {"color": one.look.colour, "marker": MARKERS[one.look.marker]}
+    look |= {"linestyle": "none", "markersize": 5, "elinewidth": 1.2}
+    look |= {"markerfacecolor": "white"} if one.hollow else {}
+    lengths = np.nan_to_num(np.array([one.x - one.low, one.high - one.x]))
+    axis.errorbar(one.x, one.y, xerr=lengths, label=one.look.label, **look)
 
 
 def _error(mark: Dots | Columns) -> Any:

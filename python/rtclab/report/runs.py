@@ -52,7 +52,7 @@ def write_report(
     flows, or all that do not carry feedback alone. If no repeat finished, the page says why.
     """
     measured = summary_of_run(run) if measured is None else measured
-    flows = in_order(run) if wanted is None else chosen_flows(wanted, run.flows)
+    flows = _in_order(run) if wanted is None else chosen_flows(wanted, run.flows)
     main = main_flows(run) if wanted is None else flows
     shown = flows[:MOST_FLOWS]
     reasons = why(run, None if wanted is None else flows, MOST_REASONS) if run.traces else Why([])
@@ -105,7 +105,7 @@ def _rows(table: pl.DataFrame, flows: Sequence[str]) -> list[tuple[Metric, list[
     return rows
 
 
-def in_order(run: Run) -> list[str]:
+def _in_order(run: Run) -> list[str]:
     """The flows of a run that do not carry feedback alone, beginning with the main flows."""
     return list(dict.fromkeys([*main_flows(run), *carrying([run])]))
 

@@ -19,12 +19,16 @@ from rtclab.report.drawing import (
     Columns,
     Dots,
     Drawing,
+    Intervals,
     Line,
     Mark,
 )
 
 WIDTH, HEIGHT = 480, 250
 LEFT, RIGHT, TOP, BOTTOM = 52, 10, 24, 42
+ROW, LETTER = 20, 6
+"""Height of a row of categories, and width of a letter of its name."""
+MOST_LEFT = 250
 POINTS_OF_A_PLOT = 1600
 MOST_POINTS, LEAST_POINTS = 300, 60
 TICKS = 5
@@ -44,9 +48,10 @@ def static_svgs(plot: Drawing) -> list[str]:
     """An ``<svg>`` element for each pair of axes of a plot. Lines are reduced to a few hundred points."""
     lines = sum(isinstance(mark, Line) for mark in plot.marks)
     points = int(np.clip(POINTS_OF_A_PLOT // max(lines, 1), LEAST_POINTS, MOST_POINTS))
-    frame = _frame(plot)
+    frame, height = _frame(plot), _height(plot.y)
+    tall = f' style="--height: {height:.0f}px"' if height > HEIGHT else ""
     return [
-        f'<svg viewBox="0 0 {WIDTH} {HEIGHT}" preserveAspectRatio="xMinYMin">'
+        f'<svg viewBox="0 0 {WIDTH} {height:g}" preserveAspectRatio="xMinYMin"{tall}>'
         + frame
         + _text(LEFT, TOP - 9, axes.title, "start")
         + _text(WIDTH - RIGHT, TOP - 9, axes.note, "end")
@@ -56,26 +61,39 @@ def static_svgs(plot: Drawing) -> list[str]:
     ]
 
 
-def _x(axis: Axis, values: Array) -> Array:
-    return LEFT + (values - axis.begin) / (axis.end - axis.begin) * (WIDTH - LEFT - RIGHT)
+def _height(axis: Axis) -> float:
+    """The height of a drawing: more than usual if many categories are on its vertical axis."""
+    return max(HEIGHT, TOP + BOTTOM + ROW * (axis.end - axis.begin)) if axis.names else HEIGHT
+
+
+def _left(axis: Axis) -> float:
+    """The room for the names of a vertical axis."""
+    return min(max([LEFT, *(30 + LETTER * len(name) for name in axis.names)]), MOST_LEFT)
+
+
+def _x(plot: Drawing, values: Array) -> Array:
+    axis, left = plot.x, _left(plot.y)
+    return left + (values - axis.begin) / (axis.end - axis.begin) * (WIDTH - left - RIGHT)
 
 
 def _y(axis: Axis, values: Array) -> Array:
-    return HEIGHT - BOTTOM - (values - axis.begin) / (axis.end - axis.begin) * (HEIGHT - TOP - BOTTOM)
+    height = _height(axis)
+    return height - BOTTOM - (values - axis.begin) / (axis.end - axis.begin) * (height - TOP - BOTTOM)
 
 
 def _frame(plot: Drawing) -> str:
     """Grid, tick labels and the labels of both axes."""
+    height, left = _height(plot.y), _left(plot.y)
     ticks, names = _named(plot.y)
     heights = _y(plot.y, ticks)
-    grid = "".join(f"M{LEFT} {at:.1f}H{WIDTH - RIGHT}" for at in heights)
+    grid = "".join(f"M{left} {at:.1f}H{WIDTH - RIGHT}" for at in heights)
     parts = [f'<path d="{grid}" stroke="{GRID}"/>']
-    parts += [_text(LEFT - 6, at + 4, name, "end") for at, name in zip(heights, names, strict=True)]
+    parts += [_text(left - 6, at + 4, name, "end") for at, name in zip(heights, names, strict=True)]
     places, names = _named(plot.x)
-    below = HEIGHT - BOTTOM + 16
-    parts += [_text(at, below, name, "middle") for at, name in zip(_x(plot.x, places), names, strict=True)]
-    parts.append(_text((LEFT + WIDTH - RIGHT) / 2, HEIGHT - 6, plot.x.label, "middle"))
-    middle = (TOP + HEIGHT - BOTTOM) / 2
+    below = height - BOTTOM + 16
+    parts += [_text(at, below, name, "middle") for at, name in zip(_x(plot, places), names, strict=True)]
+    parts.append(_text((left + WIDTH - RIGHT) / 2, height - 6, plot.x.label, "middle"))
+    middle = (TOP + height - BOTTOM) / 2
     turned = f' transform="rotate(-90 12 {middle})"'
     parts.append(_text(12, middle, plot.y.label, "middle", turned))
     return "".join(parts)
@@ -111,7 +129,7 @@ def _drawn(mark: Mark, plot: Drawing, points: int) -> str:
         case Line():
             return _line(mark, plot, points)
         case Dots():
-            x, y = _x(plot.x, mark.x), _y(plot.y, mark.y)
+            x, y = _x(plot, mark.x), _y(plot.y, mark.y)
             fill = "#fff" if mark.hollow else mark.look.colour
             path = MARKER_PATHS[mark.look.marker]
             scale = "" if mark.size == 1 else f" scale({mark.size:g})"
@@ -125,12 +143,14 @@ def _drawn(mark: Mark, plot: Drawing, points: int) -> str:
             return _cells(mark, plot)
         case Boxes():
             return _boxes(mark, plot)
+        case Intervals():
+            return _intervals(mark, plot)
 
 
 def _line(line: Line, plot: Drawing, points: int) -> str:
     """A line and its range, interrupted where there is no value."""
     colour = line.look.colour
-    x, y = thinned(_x(plot.x, line.x), points), thinned(_y(plot.y, line.y), points)
+    x, y = thinned(_x(plot, line.x), points), thinned(_y(plot.y, line.y), points)
     parts = []
     if line.range is not None:
         low, high = (thinned(_y(plot.y, end), points) for end in (line.range.low, line.range.high))
@@ -154,15 +174,15 @@ def _pieces(*columns: Array) -> list[slice]:
 
 
 def _columns(mark: Columns, plot: Drawing) -> str:
-    left, right = (_x(plot.x, mark.x + side * mark.width / 2) for side in (-1, 1))
-    top, bottom = _y(plot.y, mark.y), HEIGHT - BOTTOM
+    left, right = (_x(plot, mark.x + side * mark.width / 2) for side in (-1, 1))
+    top, bottom = _y(plot.y, mark.y), _height(plot.y) - BOTTOM
     bars = "".join(f"M{a:.1f} {bottom}V{c:.1f}H{b:.1f}V{bottom}z" for a, b, c in _known(left, right, top))
     fill = f'<path d="{bars}" fill="{mark.look.colour}" opacity="{mark.opacity}"/>'
     return f'{fill}<g stroke="{QUIET}">{_whiskers(mark, plot)}</g>'
 
 
 def _cells(mark: Cells, plot: Drawing) -> str:
-    left, right = (_x(plot.x, mark.x + side / 2) for side in (-1, 1))
+    left, right = (_x(plot, mark.x + side / 2) for side in (-1, 1))
     top, bottom = (_y(plot.y, mark.y + side / 2) for side in (1, -1))
     squares = "".join(
         f'<path d="M{a:.1f} {c:.1f}H{b:.1f}V{d:.1f}H{a:.1f}z" fill="{colour}"/>'
@@ -176,16 +196,26 @@ def _cells(mark: Cells, plot: Drawing) -> str:
 
 
 def _boxes(mark: Boxes, plot: Drawing) -> str:
-    left, right = _x(plot.x, mark.x), _x(plot.x, mark.end)
+    left, right = _x(plot, mark.x), _x(plot, mark.end)
     top, bottom = _y(plot.y, mark.high), _y(plot.y, mark.low)
     rows = _known(left, right, top, bottom)
     boxes = "".join(f"M{a:.1f} {d:.1f}V{c:.1f}H{b:.1f}V{d:.1f}z" for a, b, c, d in rows)
     return f'<path d="{boxes}" fill="{mark.look.colour}" opacity="{mark.opacity:g}"/>'
 
 
+def _intervals(mark: Intervals, plot: Drawing) -> str:
+    x, low, high = (_x(plot, values) for values in (mark.x, mark.low, mark.high))
+    y = _y(plot.y, mark.y)
+    ends = "".join(f"M{a:.1f} {c:.1f}H{b:.1f}" for a, b, c in _known(low, high, y))
+    path, fill = MARKER_PATHS[mark.look.marker], "#fff" if mark.hollow else mark.look.colour
+    dots = "".join(f'<path transform="translate({a:.1f} {b:.1f})" d="{path}"/>' for a, b in _known(x, y))
+    bars = f'<path d="{ends}" stroke-width="1.6"/>' if ends else ""
+    return f'<g fill="{fill}" stroke="{mark.look.colour}">{bars}{dots}</g>'
+
+
 def _whiskers(mark: Dots | Columns, plot: Drawing) -> str:
     """The error bars of a mark, except bars of length 0."""
-    x, low, high = _x(plot.x, mark.x), _y(plot.y, mark.low), _y(plot.y, mark.high)
+    x, low, high = _x(plot, mark.x), _y(plot.y, mark.low), _y(plot.y, mark.high)
     ends = "".join(f"M{a:.1f} {b:.1f}V{c:.1f}" for a, b, c in _known(x, low, high) if b != c)
     return f'<path d="{ends}"/>' if ends else ""
 
