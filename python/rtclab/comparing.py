@@ -73,9 +73,11 @@ class Comparison:
         return all(one.drawn_over_time for one in self.runs)
 
     def __str__(self) -> str:
-        """A sentence on each run, and the most important differences from the first run."""
+        """A sentence on each difference from the first run, one on each run, and the first rows to read."""
+        several = len(self.labels) > 2
+        found = [f"{label}: {text}" if several else text for label, text in self.sentences().items()]
         about = (f"{label}: {text}" for label, text in zip(self.labels, self.verdicts(), strict=False))
-        return "\n".join([*about, f"base: {self.labels[0]}, new: label", as_text(self._rows())])
+        return "\n".join([*found, *about, f"base: {self.labels[0]}, new: label", as_text(self._rows())])
 
     def table(self) -> pl.DataFrame:
         """Means and differences with 95 % intervals: a row per condition, metric, flow and compared side.
@@ -93,6 +95,18 @@ class Comparison:
             True
         """
         return self.differences_by_condition.table(self.metrics, self.flows, self.hypothesis)
+
+    def overview(self) -> pl.DataFrame:
+        """The rows of :meth:`table` to read first: of the hypothesis, and then of the most important metrics.
+
+        Example:
+            >>> run = rtclab.run("first-call", duration="10 s", repeats=2)
+            >>> rows = rtclab.compare(run, run, hypothesis="setup_ice").overview()
+            >>> rows["metric"].unique(maintain_order=True).head(2).to_list()
+            ['setup_ice', 'receiving_rate']
+        """
+        table = self.table()
+        return pl.concat([table.filter("hypothesis"), essential(table).filter(~pl.col("hypothesis"))])
 
     @cached_property
     def differences_by_condition(self) -> Differences:
@@ -286,7 +300,7 @@ class Comparison:
 
     def _rows(self) -> pl.DataFrame:
         """The rows to be read: of the metrics that were asked for, or else of the most important ones."""
-        table = self.table() if self.metrics else essential(self.table())
+        table = self.table() if self.metrics else self.overview()
         condition = () if (table["condition"] == "").all() else ("condition",)
         columns = ("label", "base", "new", "difference", "difference_percent", "verdict")
         return table.select(*condition, "metric", "flow", *columns, "unit")

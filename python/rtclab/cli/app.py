@@ -985,7 +985,7 @@ def compare(
     from rtclab.cli import tables
     from rtclab.cli.running import print_cautions
     from rtclab.comparing import compare
-    from rtclab.experiment import check_names, essential
+    from rtclab.experiment import check_names
     from rtclab.progress import busy
 
     named = [*(metrics or ()), *(hypothesis or ())]
@@ -1017,13 +1017,14 @@ def compare(
         "runs": [str(one.path) for one in compared.runs],
         "window": compared.window,
         "page": page and str(page),
+        "sentences": compared.sentences(),
         "moved": {label: one.as_dict() for label, one in moved.items()},
     }
     printed = tables.print_rows(table, as_csv=as_csv, as_json=as_json, **about)
     if printed or (metrics and table.is_empty()):
         return
     every = all_metrics or bool(metrics)
-    tables.show_comparison(compared, table, table if every else essential(table), moved)
+    tables.show_comparison(compared, table, table if every else compared.overview(), moved)
     if not every:
         print(f"all {table['metric'].n_unique()} metrics: --all; what they mean: `rtclab metrics`")
     if page is not None:

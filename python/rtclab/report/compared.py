@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Self
 
@@ -54,9 +54,22 @@ def by_size(cells: Sequence[Cell]) -> list[Cell]:
     return sorted((cell for cell in cells if cell["difference"] is not None), key=lambda it: -inequality(it))
 
 
+def essential_first(cells: Sequence[Cell]) -> list[Cell]:
+    """The known differences by size, those of essential metrics before all others."""
+    chosen = essential_of(cells)
+    return sorted(by_size(cells), key=lambda cell: cell["metric"] not in chosen)
+
+
+def essential_of(cells: Sequence[Cell]) -> Collection[str]:
+    """The metrics to look at first, of those that differences are known of."""
+    return essentials({cell["metric"] for cell in cells if cell["difference"] is not None})
+
+
 def name_of(metric: str) -> str:
     """The name of a metric within a sentence: ``queuing delay p95``, ``RTT``."""
     label = METRICS[metric].label
+    if label.startswith("Limited by"):
+        return f"time l{label[1:]}"
     return label if label[1:2].isupper() else label[0].lower() + label[1:]
 
 
@@ -96,16 +109,18 @@ def phrase(cell: Cell) -> str:
     """A difference as a sentence: ``the receiving rate is 49.5 % lower (796.6 → 401.9 kbit/s, worse)``."""
     name, percent = name_of(cell["metric"]), cell["difference_percent"]
     upward = cell["difference"] > 0
+    several = name.endswith("s") and not name.endswith("ss")
+    verb = "are" if several else "is"
     if not cell["difference"]:
-        how = "is the same"
+        how = f"{verb} the same"
     elif cell["unit"] == "%":
-        how = f"is {number(abs(cell['difference']))} points {'higher' if upward else 'lower'}"
+        how = f"{verb} {number(abs(cell['difference']))} points {'higher' if upward else 'lower'}"
     elif not cell["base"] or not cell["new"]:
-        how = "rises from 0" if upward else "falls"
+        how = ("rise" if several else "rises") if upward else ("fall" if several else "falls")
     elif percent > SEVERAL_TIMES_PERCENT:
-        how = f"is {cell['new'] / cell['base']:.1f} times as high"
+        how = f"{verb} {cell['new'] / cell['base']:.1f} times as high"
     else:
-        how = f"is {_percent(abs(percent))} % {'higher' if upward else 'lower'}"
+        how = f"{verb} {_percent(abs(percent))} % {'higher' if upward else 'lower'}"
     return f"the {name} {how} ({change_of(cell)})"
 
 
@@ -122,14 +137,13 @@ def p_in_words(cells: Sequence[Cell]) -> str:
     return "p < 0.0001" if max(known) < 0.0001 else f"p = {max(known):.2g}"
 
 
-def important(cells: Sequence[Cell]) -> list[Cell]:
-    """The differences to name first: those of a hypothesis, then the largest of essential metrics.
+def important(cells: Sequence[Cell], chosen: Collection[str]) -> list[Cell]:
+    """The differences to name first: those of a hypothesis, then the largest of the chosen metrics.
 
     Of each kind of metrics and each flow there is one, unless a hypothesis names them.
     """
     known = [cell for cell in by_size(cells) if cell["hypothesis"] or not _negligible(cell)]
     stated = [cell for cell in known if cell["hypothesis"]]
-    chosen = set(essentials({cell["metric"] for cell in known}))
     first = {_kind(cell): cell for cell in stated}
     for cell in known:
         if cell["metric"] in chosen:
@@ -179,6 +193,16 @@ class Compared:
         """The labels beyond the first."""
         return self.labels[1:]
 
+    @property
+    def _essential(self) -> Collection[str]:
+        return essential_of(self.cells)
+
+    @property
+    def over(self) -> str:
+        """The number of tests that are corrected together."""
+        tests = sum(not cell["hypothesis"] and cell["p"] is not None for cell in self.cells)
+        return f"Holm over {count(tests, 'comparison')}"
+
     def answer(self, moved: Mapping[str, str]) -> Answer:
         """The first screen. ``moved`` has by label a sentence on the cause that moved."""
         if len(self.others) > 1:
@@ -192,35 +216,44 @@ class Compared:
         """What changed in a side, by how much it differs from the first, and whether that may be chance."""
         known = [cell for cell in self.cells if cell["label"] == label and cell["difference"] is not None]
         changed = self._changed(label)
-        if not known:
-            return f"{changed}, nothing can be compared: {self._why_nothing(label)}."
+        if not any(cell["flow"] for cell in known):
+            changed = f"{changed}, no flow can be compared: {self._why_nothing(label)}."
+            failing = [cell for cell in known if cell["verdict"] in DIFFERS]
+            more = f" {_sentence(self._of_others(failing, False))}" if failing else ""
+            return changed + more
         stated = [cell for cell in known if cell["hypothesis"]]
         others = [cell for cell in known if not cell["hypothesis"]]
-        if all(cell["p"] is None and cell["verdict"] == TOO_FEW for cell in known):
+        # The test of shares, such as failed calls, takes one repeat.
+        if all(cell["p"] is None and cell["verdict"] not in DIFFERS for cell in known if cell["flow"]):
             return f"{changed}, {self._untested(known)}"
         found = [self._of_stated(stated)] if stated else []
-        found += [self._of_others(others, self._repeats(label), bool(stated))] if others else []
+        found += [self._of_others(others, bool(stated))] if others else []
         return f"{changed}, {' '.join(found)}"
 
     def sentences(self) -> dict[str, str]:
-        """By label, a sentence on each side beyond the first."""
-        return {label: self.sentence(label) for label in self.others}
+        """By label, what is said of each side beyond the first, and the counts of its differences."""
+        return {
+            label: " ".join(filter(None, [self.sentence(label), self.counts(label)])) for label in self.others
+        }
 
     def summary(self) -> str:
         """How many of several sides differ from the first."""
         differing = [label for label in self.others if self._differing(label)]
         many = f"{len(differing)} of {len(self.others)}" if differing else f"None of {len(self.others)}"
         verb = "differs" if len(differing) == 1 or not differing else "differ"
-        return f"{many} {verb} from {self.labels[0]} by more than chance."
+        return f"{many} {verb} from {self.labels[0]} by more than chance ({self.over})."
 
     def _differing(self, label: str) -> list[Cell]:
         return [cell for cell in self.cells if cell["label"] == label and cell["verdict"] in DIFFERS]
 
     def _changed(self, label: str) -> str:
         """What differs between the scenario of a side and of the first, as the beginning of a sentence."""
-        fields = scenario_differences([self.runs[0], self.runs[self.labels.index(label)]])
+        fields = scenario_differences([self.runs[0], self._run(label)])
         if not fields:
             return "With the same scenario"
+        base, new = (str(run.scenario.get("name") or run.name) for run in (self.runs[0], self._run(label)))
+        if base != new and len(fields) > MOST_NAMED:
+            return f"With {new} instead of {base} ({count(len(fields), 'field')} of the scenario differ)"
         short = [one for one in fields if all(len(text) <= MOST_LETTERS for text in one[1])][:MOST_NAMED]
         named = [_changed_field(field, *values) for field, values in short]
         more = len(fields) - len(short)
@@ -229,15 +262,16 @@ class Compared:
 
     def _why_nothing(self, label: str) -> str:
         """Why a side cannot be compared with the first."""
-        for name, run in ((self.labels[0], self.runs[0]), (label, self.runs[self.labels.index(label)])):
+        for name, run in ((self.labels[0], self.runs[0]), (label, self._run(label))):
             if not run.finished:
                 reason = next((one.reason.partition("\n")[0] for one in run.repeats if one.reason), "")
                 return f"no repeat of {name} finished{f' ({reason})' if reason else ''}"
-        return "no metric of a flow has a value on both sides"
+        return "they share no flow with a value"
 
     def _untested(self, cells: Sequence[Cell]) -> str:
         """What is said of differences of one repeat."""
-        named = _in_one_flow([cell for cell in important(cells) if inequality(cell) > MARGIN_PERCENT / 100])
+        large = [cell for cell in cells if inequality(cell) > MARGIN_PERCENT / 100]
+        named = _in_one_flow(important(large, self._essential))
         seen = f"{named}; " if named else f"no important metric differs by more than {MARGIN_PERCENT} %; "
         return f"{seen}whether that is more than chance takes two repeats of each or more."
 
@@ -253,49 +287,51 @@ class Compared:
             if found:
                 told = f" ({', '.join(filter(None, [p, over]))})"
                 parts.append(f"{_by_flow(found)}; that was stated beforehand and {chance}{told}.")
-        return " ".join([parts[0], *(part[0].upper() + part[1:] for part in parts[1:])])
+        return " ".join([parts[0], *map(_sentence, parts[1:])])
 
-    def _of_others(self, cells: Sequence[Cell], repeats: int, after_stated: bool) -> str:
-        """What is said of all differences that are no hypothesis: the largest, and how many there are."""
+    def _of_others(self, cells: Sequence[Cell], after_stated: bool) -> str:
+        """What is said of the largest of the differences that are no hypothesis."""
         differing = [cell for cell in cells if cell["verdict"] in DIFFERS]
-        about = {_kind(cell) for cell in self.cells if cell["hypothesis"]}
-        tests = sum(not cell["hypothesis"] and cell["p"] is not None for cell in self.cells)
-        over = f"Holm over {count(tests, 'comparison')}"
-        numbers = [
-            (len(differing), "differ"),
-            (
-                sum(cell["verdict"] == NONE_SEEN for cell in cells),
-                f"show no difference above {MARGIN_PERCENT} %",
-            ),
-            (
-                sum(cell["verdict"] == TOO_FEW for cell in cells),
-                f"cannot be told with {count(repeats, 'repeat')}",
-            ),
-        ]
-        counted = names_in_words([f"{many} {what}" for many, what in numbers if many], len(numbers))
-        other = "other " if after_stated else ""
-        total = f"Of {count(len(cells), f'{other}comparison')}, {counted}."
+        # With several sides, their summary says over how many comparisons.
+        over = self.over if len(self.others) == 1 else ""
         if not differing:
-            none = f"{'No other' if after_stated else 'no'} difference is more than chance ({over})."
-            return f"{none} {total}"
-        named = _chosen_flow([cell for cell in important(differing) if _kind(cell) not in about])
+            told = f" ({over})" if over else ""
+            return f"{'No other' if after_stated else 'no'} difference is more than chance{told}."
+        about = {_kind(cell) for cell in self.cells if cell["hypothesis"]}
+        named = _chosen_flow(
+            [cell for cell in important(differing, self._essential) if _kind(cell) not in about]
+        )
         if not named:
-            return total
+            return (
+                f"{count(len(differing), 'other difference')} of less important metrics is more than chance."
+            )
         p = p_in_words(named)
-        chance = f"that is more than chance ({p}, {over})" if p else "it is the same in every repeat"
+        told = ", ".join(filter(None, [p, over]))
+        chance = f"that is more than chance ({told})" if p else "it is the same in every repeat"
         said = _in_one_flow(named)
-        if after_stated:
-            said = said[0].upper() + said[1:]
-        return f"{said}; {chance}. {total}"
+        return f"{_sentence(said) if after_stated else said}; {chance}."
+
+    def counts(self, label: str) -> str:
+        """How many differences of a side are more than chance, or none, or unknown; empty without any."""
+        known = [cell for cell in self.cells if cell["label"] == label and cell["verdict"] is not None]
+        numbers = [sum(cell["verdict"] in of for cell in known) for of in (DIFFERS, (NONE_SEEN,), (TOO_FEW,))]
+        repeats = count(self._repeats(label), "repeat")
+        told = ("beyond chance", f"without a difference above {MARGIN_PERCENT} %", f"unclear with {repeats}")
+        parts = [f"{number} {what}" for number, what in zip(numbers, told, strict=True) if number]
+        return f"Of {count(len(known), 'comparison')}: {names_in_words(parts, 3)}." if known else ""
+
+    def _run(self, label: str) -> Run:
+        return self.runs[self.labels.index(label)]
 
     def _repeats(self, label: str) -> int:
-        return min(self.runs[0].finished, self.runs[self.labels.index(label)].finished)
+        return min(self.runs[0].finished, self._run(label).finished)
 
     def _figures(self) -> list[Figure]:
         """The differences that decide: of the hypothesis, and the largest of essential metrics."""
         differs = any(cell["verdict"] in DIFFERS for cell in self.cells)
         found = important(
-            [cell for cell in self.cells if cell["hypothesis"] or cell["verdict"] in DIFFERS or not differs]
+            [cell for cell in self.cells if cell["hypothesis"] or cell["verdict"] in DIFFERS or not differs],
+            self._essential,
         )
         several = len(self.others) > 1
         return [_figure(cell, cell["label"] if several else "") for cell in found[:MOST_FIGURES]]
@@ -315,8 +351,10 @@ class Compared:
             what, repeats = undecided
             resumed = [f"rtclab {self.command} --resume {one} --repeats {repeats}" for one in sources]
             found.append(Step(f"{what}:", " && ".join(resumed)))
-        unclear = important([cell for cell in self.cells if cell["verdict"] == TOO_FEW and cell["p"]])
-        if unclear and not any(cell["hypothesis"] for cell in self.cells):
+        unclear = important(
+            [cell for cell in self.cells if cell["verdict"] == TOO_FEW and cell["p"]], self._essential
+        )
+        if unclear and not found[1:] and not any(cell["hypothesis"] for cell in self.cells):
             by = f" --by {shlex.quote(self.by)}" if self.by else ""
             metric = unclear[0]["metric"]
             found.append(
@@ -334,7 +372,9 @@ class Compared:
             return "a test takes two repeats or more", USUAL_REPEATS
         open_ones = [
             cell
-            for cell in important([cell for cell in self.cells if cell["verdict"] == TOO_FEW])
+            for cell in important(
+                [cell for cell in self.cells if cell["verdict"] == TOO_FEW], self._essential
+            )
             if cell["repeats_needed"] is not None and cell["repeats_needed"] <= MOST_REPEATS
         ]
         stated = [cell for cell in open_ones if cell["hypothesis"]]
@@ -344,6 +384,10 @@ class Compared:
         where = f" of {place_of(cell)}" if place_of(cell) else ""
         needed = max(cell["repeats_needed"], fewest + 1)
         return f"{needed} repeats would tell whether the {name_of(cell['metric'])}{where} differs", needed
+
+
+def _sentence(text: str) -> str:
+    return text[:1].upper() + text[1:]
 
 
 def _quoted(path: object) -> str:

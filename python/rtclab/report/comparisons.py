@@ -14,7 +14,7 @@ from rtclab.experiment.flows import Flows
 from rtclab.metrics import METRICS, Metric
 from rtclab.phrases import names_in_words, repeats_in_words, tests_in_words
 from rtclab.report import words
-from rtclab.report.compared import DIFFERS, NONE_SEEN, TOO_FEW, Cell, Compared, by_size
+from rtclab.report.compared import DIFFERS, NONE_SEEN, TOO_FEW, Cell, Compared, essential_first
 from rtclab.report.differences import scenario_differences
 from rtclab.report.forest import forest
 from rtclab.report.page import write_page
@@ -60,7 +60,7 @@ class ComparedRow:
 
 @dataclass(frozen=True)
 class Group:
-    """Rows of one verdict, the largest differences first, and the number of further ones."""
+    """Rows of one verdict, those of essential metrics and then the largest differences first."""
 
     title: str
     rows: Sequence[ComparedRow]
@@ -112,7 +112,8 @@ def write_comparison(
         tied=True,
         labels=[*sides],
         answer=told.answer(moved or {}),
-        said=told.sentences(),
+        said={label: told.sentence(label) for label in told.others},
+        counts={label: told.counts(label) for label in told.others},
         moved=moved or {},
         has_forest=trees is not None,
         title=title or names_in_words([*sides], len(sides)),
@@ -181,7 +182,7 @@ def _cautions(sides: Mapping[str, Sequence[Run]]) -> Iterator[str]:
 def _groups(compared: pl.DataFrame) -> list[Group]:
     """The rows by what is said of them: those that differ, and folded those that do not or cannot be told."""
     cells = compared.to_dicts()
-    order = {_key(cell): place for place, cell in reversed([*enumerate(by_size(cells))])}
+    order = {_key(cell): place for place, cell in reversed([*enumerate(essential_first(cells))])}
     of_keys = words.grouped((_key(cell), cell) for cell in cells)
     rows = [_row(of_keys[key]) for key in sorted(of_keys, key=lambda key: order.get(key, len(order)))]
     known = [row for row in rows if row is not None]

@@ -15,8 +15,9 @@ from rtclab.report.compared import (
     DIFFERS,
     MOST_NAMED,
     Cell,
-    by_size,
     change_of,
+    essential_first,
+    essential_of,
     important,
     in_percent,
     inequality,
@@ -38,28 +39,30 @@ LEAST_PERCENT = 1.5 * MARGIN_PERCENT
 """The axis reaches at least this far to both sides of zero."""
 MOST_LETTERS = 60
 """Longer names of rows are cut."""
-SIDE = 0.5
-"""Height of a side in a row of several; a row of one side has the height 1."""
+SIDE, GAP = 0.42, 0.5
+"""Height of a side, and of the gap between rows of several sides; a row of one side has the height 1."""
 
 Key = tuple[str, str, str]
 
 
 def forest(labels: Sequence[str], cells: Sequence[Cell]) -> Plot | None:
-    """The differences that are more than chance, the largest first; None if nothing can be compared.
+    """The differences that are more than chance; None if nothing can be compared.
+
+    Essential metrics are on top, and then the largest differences.
 
     If none is more than chance, it shows the essential metrics. ``cells`` are the rows of the table of
     differences; ``labels`` begin with the baseline's.
     """
     base, *others = labels
     shown = others[:MOST_SIDES]
-    known = [cell for cell in by_size(cells) if cell["label"] in shown]
+    known = [cell for cell in essential_first(cells) if cell["label"] in shown]
     differing = [cell for cell in known if cell["verdict"] in DIFFERS]
-    keys = list(dict.fromkeys(map(_key, differing or important(known))))
+    keys = list(dict.fromkeys(map(_key, differing or important(known, essential_of(cells)))))
     if not keys:
         return None
     rows = keys[:MOST_ROWS]
     of_rows = {key: [cell for cell in known if _key(cell) == key] for key in rows}
-    height = max(1.0, SIDE * len(shown))
+    height = max(1.0, SIDE * len(shown) + GAP)
     places = [height * (len(rows) - 1 - index) for index in range(len(rows))]
     x = _axis([cell for of in of_rows.values() for cell in of])
     one_place = len({(flow, condition) for _, flow, condition in rows}) == 1
@@ -83,7 +86,9 @@ def forest(labels: Sequence[str], cells: Sequence[Cell]) -> Plot | None:
         marks += _of_side(_look(1 + index, label), of_side, x)
     place = ", ".join(filter(None, [flow_in_words(rows[0][1]), rows[0][2]])) if one_place else ""
     title = f"Differences from {base}{f': {place}' if place else ''}"
+    is_beyond = any(_is_beyond(cell) for of in of_rows.values() for cell in of)
     caption = _caption(base, differing, len(known), len(keys), len(others))
+    caption += " Values in the names of rows are beyond the axis." if is_beyond else ""
     return Plot("differences", title, caption, x, y, [Axes("", marks)])
 
 
@@ -104,7 +109,8 @@ def _name(cells: Sequence[Cell], one_place: bool) -> str:
     name = ", ".join(filter(None, [METRICS[largest["metric"]].label, where]))
     if len(name) > MOST_LETTERS:
         name = name[: MOST_LETTERS - 1] + "…"
-    beyond = next((cell for cell in cells if _is_beyond(cell)), None)
+    off = [cell for cell in cells if _is_beyond(cell)]
+    beyond = max(off, key=lambda cell: abs(cell["difference"]), default=None)
     if beyond is None:
         return name
     unit = f" {beyond['unit']}" if beyond["unit"] else ""
@@ -171,14 +177,13 @@ def _caption(base: str, differing: Sequence[Cell], known: int, rows: int, sides:
     """The result in words, and how to read the plot."""
     first = [f"{place_of(cell)}: {phrase(cell)}" for cell in differing[:MOST_NAMED]]
     result = (
-        f"{len(differing)} of {count(known, 'comparison')} differ by more than chance, the largest first: "
+        f"{len(differing)} of {count(known, 'comparison')} differ by more than chance. The first are: "
         f"{names_in_words(first, MOST_NAMED)}."
         if differing
         else f"None of {count(known, 'comparison')} differs by more than chance; essential metrics are shown."
     )
     parts = [
         f"{result} Dots are differences in % of {base} with their 95 % intervals; hollow ones may be chance.",
-        "Values in the names of rows are beyond the axis.",
         f"{count(rows - MOST_ROWS, 'more row')} in the tables." if rows > MOST_ROWS else "",
         f"{count(sides - MOST_SIDES, 'more side')} in the tables." if sides > MOST_SIDES else "",
     ]
