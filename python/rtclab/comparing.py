@@ -155,10 +155,10 @@ class Comparison:
         Example:
             >>> slow, fast = (
             ...     rtclab.run("first-call", duration="10 s", repeats=2, set={"link.up.capacity": rate})
-            ...     for rate in ("0.5 Mbit/s", "2 Mbit/s")
+            ...     for rate in ("1 Mbit/s", "2 Mbit/s")
             ... )
             >>> rtclab.compare(slow, fast, labels=["slow", "fast"]).sentences()["fast"].partition(",")[0]
-            'With link.up.capacity 2 Mbit/s instead of 0.5 Mbit/s'
+            'With link.up.capacity 2 Mbit/s instead of 1 Mbit/s'
         """
         return self._told.sentences()
 

@@ -477,7 +477,7 @@ def show_comparison(
     asked = comparison.metrics is not None or comparison.flows is not None
     stated = compared.filter("hypothesis")["p"].count()
     tests = tests_in_words(compared["p"].count(), pairs, asked=asked, stated=stated)
-    print_text(f"{told}; the difference is {minus}, * where it is more than chance ({tests})")
+    print_line(f"{told}; the difference is {minus}, * where it is more than chance ({tests})")
     for table in found:
         print_table(table)
     marks = {
@@ -619,6 +619,11 @@ def print_text(text: str, *, indent: int = 0, hanging: int = 0) -> None:
     width = min(_console().width, WIDTH_OF_TEXT)
     first, others = " " * indent, " " * (indent + hanging)
     print(textwrap.fill(text, width, initial_indent=first, subsequent_indent=others))
+
+
+def print_line(text: str) -> None:
+    """Prints a line, which a narrow terminal wraps between words."""
+    print(textwrap.fill(text, _console().width))
 
 
 def show_checks(checks: Sequence[MachineCheck]) -> None:

@@ -117,7 +117,7 @@ def phrase(cell: Cell) -> str:
         how = f"{verb} {number(abs(cell['difference']))} points {'higher' if upward else 'lower'}"
     elif not cell["base"] or not cell["new"]:
         how = ("rise" if several else "rises") if upward else ("fall" if several else "falls")
-    elif percent > SEVERAL_TIMES_PERCENT:
+    elif percent >= SEVERAL_TIMES_PERCENT:
         how = f"{verb} {cell['new'] / cell['base']:.1f} times as high"
     else:
         how = f"{verb} {_percent(abs(percent))} % {'higher' if upward else 'lower'}"
@@ -127,6 +127,12 @@ def phrase(cell: Cell) -> str:
 def _percent(value: float) -> str:
     """A share of the base in %, without decimals from 10 % on."""
     return number(value, 1000 if abs(value) >= 10 else 100)
+
+
+def placed(cell: Cell) -> str:
+    """A difference as a sentence, with its flow and condition before it."""
+    where = place_of(cell)
+    return f"{where}: {phrase(cell)}" if where else phrase(cell)
 
 
 def p_in_words(cells: Sequence[Cell]) -> str:
@@ -337,7 +343,12 @@ class Compared:
         return [_figure(cell, cell["label"] if several else "") for cell in found[:MOST_FIGURES]]
 
     def _steps(self) -> list[Step]:
-        """How to find out why runs differ, and what would settle what is open."""
+        """How to find out why runs differ or failed, and what would settle what is open."""
+        gone = [run for run in self.runs if not run.finished]
+        if gone and self.command == "run":
+            return [
+                Step(f"why no repeat of {gone[0].name} finished:", f"rtclab show {_quoted(gone[0].path)}")
+            ]
         found = []
         differing = {cell["label"] for cell in self.cells if cell["verdict"] in DIFFERS}
         if self.command == "run" and len(differing) == 1 and all(run.traces for run in self.runs):
@@ -421,8 +432,7 @@ def _in_one_flow(cells: Sequence[Cell]) -> str:
 
 def _by_flow(cells: Sequence[Cell]) -> str:
     """The first differences, each with its flow, and how many more there are."""
-    phrases = [f"{place_of(cell)}: {phrase(cell)}" if place_of(cell) else phrase(cell) for cell in cells]
-    return names_in_words(phrases, MOST_NAMED + 1)
+    return names_in_words([placed(cell) for cell in cells], MOST_NAMED + 1)
 
 
 def _figure(cell: Cell, label: str) -> Figure:

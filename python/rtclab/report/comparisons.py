@@ -103,7 +103,7 @@ def write_comparison(
     pairs = [number or 0 for numbers in found.pairs.values() for number in numbers]
     sentences = comparison_verdicts(alone, found.table()) if drawn else [""] * len(sides)
     window = next(iter(alone.values())).window
-    trees = forest(told.labels, told.cells)
+    trees = forest(told.labels, told.cells, told.by)
     shared, own = _facts(sides)
     return write_page(
         out,
@@ -164,7 +164,7 @@ def _facts_of_side(label: str, runs: Sequence[Run]) -> Iterator[tuple[str, str]]
         yield "Conditions", str(len(runs))
     else:
         yield "Call", words.calls_of(run)
-        yield from ((f"Network: {names}", network) for names, network in words.network_of(run))
+        yield "Network", "; ".join(f"{names}: {network}" for names, network in words.network_of(run))
     yield from facts_of(run)
 
 
@@ -212,4 +212,4 @@ def _row(cells: Sequence[Cell]) -> ComparedRow | None:
     if not known:
         return None
     where = ", ".join(filter(None, [flow_in_words(baseline["flow"]) or WHOLE_RUN, baseline["condition"]]))
-    return ComparedRow(METRICS[cells[0]["metric"]], where, cells, baseline, known[0])
+    return ComparedRow(METRICS[cells[0]["metric"]], where, cells, baseline, next(filter(None, known), 0.0))

@@ -21,8 +21,8 @@ from rtclab.report.compared import (
     important,
     in_percent,
     inequality,
-    phrase,
     place_of,
+    placed,
 )
 from rtclab.report.drawing import COLOURS, INK, QUIET, Axes, Axis, Boxes, Intervals, Line, Mark, Style
 from rtclab.report.plot import Plot
@@ -45,15 +45,16 @@ SIDE, GAP = 0.42, 0.5
 Key = tuple[str, str, str]
 
 
-def forest(labels: Sequence[str], cells: Sequence[Cell]) -> Plot | None:
+def forest(labels: Sequence[str], cells: Sequence[Cell], by: str | None = None) -> Plot | None:
     """The differences that are more than chance; None if nothing can be compared.
 
     Essential metrics are on top, and then the largest differences.
 
     If none is more than chance, it shows the essential metrics. ``cells`` are the rows of the table of
-    differences; ``labels`` begin with the baseline's.
+    differences; ``labels`` begin with the baseline's, and are values of the field ``by`` if there is one.
     """
-    base, *others = labels
+    first, *others = labels
+    base = f"{by} = {first}" if by not in (None, "condition") else first
     shown = others[:MOST_SIDES]
     known = [cell for cell in essential_first(cells) if cell["label"] in shown]
     differing = [cell for cell in known if cell["verdict"] in DIFFERS]
@@ -175,12 +176,12 @@ def _text(cell: Cell) -> str:
 
 def _caption(base: str, differing: Sequence[Cell], known: int, rows: int, sides: int) -> str:
     """The result in words, and how to read the plot."""
-    first = [f"{place_of(cell)}: {phrase(cell)}" for cell in differing[:MOST_NAMED]]
+    first = [placed(cell) for cell in differing[:MOST_NAMED]]
     result = (
-        f"{len(differing)} of {count(known, 'comparison')} differ by more than chance. The first are: "
+        f"More than chance: {len(differing)} of {count(known, 'comparison')}; first "
         f"{names_in_words(first, MOST_NAMED)}."
         if differing
-        else f"None of {count(known, 'comparison')} differs by more than chance; essential metrics are shown."
+        else f"None of {count(known, 'comparison')} is more than chance; essential metrics are shown."
     )
     parts = [
         f"{result} Dots are differences in % of {base} with their 95 % intervals; hollow ones may be chance.",
