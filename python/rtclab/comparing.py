@@ -27,6 +27,8 @@ if TYPE_CHECKING:
     from rtclab.report.compared import Compared
     from rtclab.report.moved import Moved
 
+DIFFERENCES = "differences"
+"""The name of the forest plot."""
 MOST_NAMED = 3
 """Maximum number of conditions that an error names."""
 
@@ -249,14 +251,15 @@ class Comparison:
         """A plot that shows all runs, over the compared time.
 
         Args:
-            name: the plot's name, such as "rate" or "delay".
+            name: the plot's name, such as "rate" or "delay"; "differences" is the forest plot of what
+                differs, which needs no traces.
             flow: the flows to draw, such as ``"alice->bob"``, ``"*->bob"`` or a list; by default
                 the compared flows that all runs have, without flows of feedback alone.
             flows: another name of ``flow``.
 
         Raises:
-            BadInput: there is no such plot or flow, the runs have no data for it in common, or a side has
-                several conditions or no traces.
+            BadInput: there is no such plot or flow, the runs have no data for it in common, or a plot over
+                time is asked for and a side has several conditions or no traces.
 
         Example:
             >>> run = rtclab.run("first-call", duration="10 s", repeats=2)
@@ -265,13 +268,25 @@ class Comparison:
         """
         from rtclab.report import comparison_plot
 
+        wanted = next((given for given in (flow, flows) if given is not None), self.flows)
+        if name == DIFFERENCES:
+            return self._forest(wanted)
         if not self.is_of_runs:
             raise BadInput(
                 f"plot: `{name}` is drawn over time; expected one condition with traces on each side",
                 hint="choose conditions with .where(…), of runs or of a sweep with traces=True",
             )
-        wanted = next((given for given in (flow, flows) if given is not None), self.flows)
         return comparison_plot(self._by_label(), name, wanted)
+
+    def _forest(self, flows: Flows) -> Plot:
+        """The differences with their intervals, of the wanted flows."""
+        from rtclab.report.forest import forest
+
+        table = self.differences_by_condition.table(self.metrics, flows, self.hypothesis)
+        plot = forest(self.labels, table.to_dicts(), self.by)
+        if plot is None:
+            raise BadInput("plot: nothing can be compared: no metric has a value on both sides")
+        return plot
 
     def _first_runs(self) -> list[Run]:
         """The run of each side in the first condition that all have; else the first run of each."""
