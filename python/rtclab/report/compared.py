@@ -55,9 +55,9 @@ def by_size(cells: Sequence[Cell]) -> list[Cell]:
 
 
 def essential_first(cells: Sequence[Cell]) -> list[Cell]:
-    """The known differences by size, those of essential metrics before all others."""
+    """The known differences by size: of the hypothesis, of essential metrics, and then all others."""
     chosen = essential_of(cells)
-    return sorted(by_size(cells), key=lambda cell: cell["metric"] not in chosen)
+    return sorted(by_size(cells), key=lambda it: (not it["hypothesis"], it["metric"] not in chosen))
 
 
 def essential_of(cells: Sequence[Cell]) -> Collection[str]:

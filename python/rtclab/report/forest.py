@@ -48,17 +48,18 @@ Key = tuple[str, str, str]
 def forest(labels: Sequence[str], cells: Sequence[Cell], by: str | None = None) -> Plot | None:
     """The differences that are more than chance; None if nothing can be compared.
 
-    Essential metrics are on top, and then the largest differences.
+    On top are the hypothesis, whatever its test says, and essential metrics; then the largest differences.
 
     If none is more than chance, it shows the essential metrics. ``cells`` are the rows of the table of
     differences; ``labels`` begin with the baseline's, and are values of the field ``by`` if there is one.
     """
-    first, *others = labels
+    first, *compared = labels
     base = f"{by} = {first}" if by not in (None, "condition") else first
-    shown = others[:MOST_SIDES]
+    shown = compared[:MOST_SIDES]
     known = [cell for cell in essential_first(cells) if cell["label"] in shown]
     differing = [cell for cell in known if cell["verdict"] in DIFFERS]
-    keys = list(dict.fromkeys(map(_key, differing or important(known, essential_of(cells)))))
+    others = differing or important(known, essential_of(cells))
+    keys = list(dict.fromkeys(map(_key, [*(cell for cell in known if cell["hypothesis"]), *others])))
     if not keys:
         return None
     rows = keys[:MOST_ROWS]
@@ -88,7 +89,7 @@ def forest(labels: Sequence[str], cells: Sequence[Cell], by: str | None = None) 
     place = ", ".join(filter(None, [flow_in_words(rows[0][1]), rows[0][2]])) if one_place else ""
     title = f"Differences from {base}{f': {place}' if place else ''}"
     is_beyond = any(_is_beyond(cell) for of in of_rows.values() for cell in of)
-    caption = _caption(base, differing, len(known), len(keys), len(others))
+    caption = _caption(base, differing, len(known), len(keys), len(compared))
     caption += " Values in the names of rows are beyond the axis." if is_beyond else ""
     return Plot("differences", title, caption, x, y, [Axes("", marks)])
 
@@ -110,6 +111,8 @@ def _name(cells: Sequence[Cell], one_place: bool) -> str:
     name = ", ".join(filter(None, [METRICS[largest["metric"]].label, where]))
     if len(name) > MOST_LETTERS:
         name = name[: MOST_LETTERS - 1] + "…"
+    if largest["hypothesis"]:
+        name += " (stated)"
     off = [cell for cell in cells if _is_beyond(cell)]
     beyond = max(off, key=lambda cell: abs(cell["difference"]), default=None)
     if beyond is None:

@@ -57,6 +57,8 @@ LEFT_OUT = {
 }
 """Metadata that files lack, by kind, so that the same plot makes the same file."""
 MARKS_OF_A_LINE = 8
+ROW_EM, LETTER_EM = 1.6, 0.6
+"""Height of a row of a vertical axis of categories, and width of a letter of its name."""
 MARKERS = {
     "circle": "o",
     "square": "s",
@@ -104,6 +106,7 @@ def _draw(plot: Drawing, form: Format = WIDE) -> Figure:
     columns = min(form.columns, count)
     rows = -(-count // columns)
     names = form.wrapped(plot.x.names, form.axes_in(columns) / max(len(plot.x.names) / plot.x.every, 1))
+    form = replace(form, row_in=max(form.row_in, form.inches(ROW_EM * _rows(plot.y) + BOTTOM_EM)))
     more_in = form.inches(TICK_LINE_EM * max((name.count("\n") for name in names), default=0))
     figure = Figure(figsize=(form.width_in, rows * form.row_in + more_in))
     grid = figure.subplots(rows, columns, sharex=True, sharey=True, squeeze=False)
@@ -117,7 +120,9 @@ def _draw(plot: Drawing, form: Format = WIDE) -> Figure:
     titled = any(axes.title or axes.note for axes in plot.axes)
     legend, legend_in = _legend(figure, drawn, plot, form)
     above_in = legend_in + (form.inches(TITLE_EM) if titled else 0.0)
-    _place(figure, form, (rows, columns), above_in, form.inches(BOTTOM_EM) + more_in)
+    longest = max(map(len, plot.y.names), default=0)
+    left_in = form.inches(max(LEFT_EM, LETTER_EM * longest + 2))
+    _place(figure, form, (rows, columns), (above_in, form.inches(BOTTOM_EM) + more_in, left_in))
     width_in, height_in = figure.get_size_inches()
     legend.set_bbox_to_anchor((LEGEND_EDGE_IN / width_in, 1 - LEGEND_EDGE_IN / height_in))
     return figure
@@ -254,19 +259,27 @@ def _legend(
     return legend, -(-len(handles) // columns) * form.inches(LEGEND_ROW_EM) + LEGEND_EDGE_IN
 
 
-def _place(figure: Figure, form: Format, grid: tuple[int, int], above_in: float, below_in: float) -> None:
+def _rows(axis: Axis) -> float:
+    """The number of rows of a vertical axis of categories; 0 of any other."""
+    return axis.end - axis.begin if axis.names and not axis.log else 0.0
+
+
+def _place(
+    figure: Figure, form: Format, grid: tuple[int, int], margins_in: tuple[float, float, float]
+) -> None:
     """Places the axes within the margins; the figure grows by the height of the legend above them.
 
-    ``grid`` has the numbers of rows and columns, ``below_in`` is the margin at the bottom.
+    ``grid`` has the numbers of rows and columns, ``margins_in`` are the margins at the top, bottom and left.
     """
     rows, columns = grid
+    above_in, below_in, left_in = margins_in
     width_in, axes_in = figure.get_size_inches()
     height_in = axes_in + above_in + TOP_IN
     figure.set_size_inches(width_in, height_in)
     between_rows_in = form.inches(BETWEEN_ROWS_EM)
     height_of_one_in = (axes_in - below_in - (rows - 1) * between_rows_in) / rows
     figure.subplots_adjust(
-        left=form.inches(LEFT_EM) / width_in,
+        left=left_in / width_in,
         right=1 - RIGHT_IN / width_in,
         bottom=below_in / height_in,
         top=1 - (above_in + TOP_IN) / height_in,

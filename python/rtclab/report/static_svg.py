@@ -88,7 +88,10 @@ def _frame(plot: Drawing) -> str:
     heights = _y(plot.y, ticks)
     grid = "".join(f"M{left} {at:.1f}H{WIDTH - RIGHT}" for at in heights)
     parts = [f'<path d="{grid}" stroke="{GRID}"/>']
-    parts += [_text(left - 6, at + 4, name, "end") for at, name in zip(heights, names, strict=True)]
+    parts += [
+        _text(left - 6, at + 4, name, "end", _squeezed(name, left - 12))
+        for at, name in zip(heights, names, strict=True)
+    ]
     places, names = _named(plot.x)
     below = height - BOTTOM + 16
     parts += [_text(at, below, name, "middle") for at, name in zip(_x(plot, places), names, strict=True)]
@@ -97,6 +100,11 @@ def _frame(plot: Drawing) -> str:
     turned = f' transform="rotate(-90 12 {middle})"'
     parts.append(_text(12, middle, plot.y.label, "middle", turned))
     return "".join(parts)
+
+
+def _squeezed(name: str, room: float) -> str:
+    """Attributes of a text that is longer than its room."""
+    return f' textLength="{room:g}" lengthAdjust="spacingAndGlyphs"' if LETTER * len(name) > room else ""
 
 
 def _named(axis: Axis) -> tuple[Array, list[str]]:
