@@ -702,6 +702,21 @@ def test_conditions_of_a_sweep_are_compared_by_a_field_where_all_others_are_equa
         compared.plot("rate")
 
 
+def test_the_page_of_many_conditions_says_the_first_and_folds_the_others(
+    grid: rtclab.Results, tmp_path: Path
+) -> None:
+    page = rtclab.compare(grid, by="condition").report(tmp_path / "page.html").read_text(encoding="utf-8")
+    assert page.count('<ul class="of-sides">') == 1
+    labels = [f"{one} {'long' * 20} 名前" for one in range(9)]
+    many = (
+        rtclab.Comparison([grid[grid.conditions[0]]] * 9, labels).report(tmp_path / "many.html").read_text()
+    )
+    assert page.count("<li><strong>link.up") == 3
+    assert many.count('<ul class="of-sides">') == 2
+    assert "<details><summary>4 more</summary>" in many
+    assert all(f"<li><strong>{label}:" in many for label in labels[1:])
+
+
 def test_a_sweep_is_compared_with_another_in_the_conditions_that_both_have(
     grid: rtclab.Results, tmp_path: Path
 ) -> None:

@@ -25,6 +25,8 @@ from rtclab.report.words import flow_in_words
 from rtclab.trace import Run, window_in_words
 
 WHOLE_RUN = "whole run"
+MOST_NAMES = 5
+"""Maximum number of labels in the heading."""
 MOST_ROWS = 500
 """Maximum number of rows of a table; more would make a page of megabytes."""
 
@@ -116,7 +118,7 @@ def write_comparison(
         counts={label: told.counts(label) for label in told.others},
         moved=moved or {},
         has_forest=trees is not None,
-        title=title or names_in_words([*sides], len(sides)),
+        title=title or names_in_words([*sides], MOST_NAMES),
         differences=scenario_differences(told.runs),
         verdicts=list(zip(sides, sentences, strict=True)) if drawn else [],
         cautions=[*_cautions(sides)],
@@ -176,7 +178,7 @@ def _cautions(sides: Mapping[str, Sequence[Run]]) -> Iterator[str]:
         for caution in dict.fromkeys(one for run in runs for one in cautions_of(run))
     )
     for caution, labels in said.items():
-        yield caution if len(labels) == len(sides) else f"{names_in_words(labels, 5)}: {caution}"
+        yield caution if len(labels) == len(sides) else f"{names_in_words(labels, MOST_NAMES)}: {caution}"
 
 
 def _groups(compared: pl.DataFrame) -> list[Group]:
