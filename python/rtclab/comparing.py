@@ -14,7 +14,7 @@ import polars as pl
 
 from rtclab.arguments import items
 from rtclab.errors import BadInput
-from rtclab.experiment import Moment, Results, chosen_metrics, essential
+from rtclab.experiment import Moment, Results, check_names, chosen_metrics, essential
 from rtclab.experiment.comparison import Differences, Side
 from rtclab.experiment.flows import Flows
 from rtclab.experiment.results import as_html, as_text
@@ -24,8 +24,11 @@ from rtclab.trace import OpenWindow, Run, window_in_names, window_in_words
 
 if TYPE_CHECKING:
     from rtclab.report import Plot
+    from rtclab.report.compared import Compared
     from rtclab.report.moved import Moved
 
+DIFFERENCES = "differences"
+"""The name of the forest plot."""
 MOST_NAMED = 3
 """Maximum number of conditions that an error names."""
 
@@ -40,6 +43,7 @@ class Comparison:
         paired: whether simulated repeats with the same seeds are compared in pairs.
         metrics: the metrics that are compared; None for all.
         flows: the flows that are compared; None for all that do not carry feedback alone.
+        hypothesis: the metrics for which a difference was expected before anybody saw the values.
     """
 
     def __init__(
@@ -51,12 +55,14 @@ class Comparison:
         paired: bool = True,
         metrics: str | Sequence[str] | None = None,
         flows: Flows = None,
+        hypothesis: str | Sequence[str] | None = None,
     ) -> None:
         self.runs: list[Results] = items("runs", runs, Results, "two results or more")
         self.labels = _labels(self.runs, labels)
         self.by = by
         self.paired = paired
         self.metrics, self.flows = chosen_metrics(metrics), flows
+        self.hypothesis = _hypothesis(hypothesis)
 
     @property
     def window(self) -> OpenWindow | None:
@@ -69,9 +75,11 @@ class Comparison:
         return all(one.drawn_over_time for one in self.runs)
 
     def __str__(self) -> str:
-        """A sentence on each run, and the most important differences from the first run."""
+        """A sentence on each difference from the first run, one on each run, and the first rows to read."""
+        several = len(self.labels) > 2
+        found = [f"{label}: {text}" if several else text for label, text in self.sentences().items()]
         about = (f"{label}: {text}" for label, text in zip(self.labels, self.verdicts(), strict=False))
-        return "\n".join([*about, f"base: {self.labels[0]}, new: label", as_text(self._rows())])
+        return "\n".join([*found, *about, f"base: {self.labels[0]}, new: label", as_text(self._rows())])
 
     def table(self) -> pl.DataFrame:
         """Means and differences with 95 % intervals: a row per condition, metric, flow and compared side.
@@ -88,7 +96,19 @@ class Comparison:
             >>> compared.filter(metric="receiving_rate", label="fast")["difference"].min() > 0
             True
         """
-        return self.differences_by_condition.table(self.metrics, self.flows)
+        return self.differences_by_condition.table(self.metrics, self.flows, self.hypothesis)
+
+    def overview(self) -> pl.DataFrame:
+        """The rows of :meth:`table` to read first: of the hypothesis, and then of the most important metrics.
+
+        Example:
+            >>> run = rtclab.run("first-call", duration="10 s", repeats=2)
+            >>> rows = rtclab.compare(run, run, hypothesis="setup_ice").overview()
+            >>> rows["metric"].unique(maintain_order=True).head(2).to_list()
+            ['setup_ice', 'receiving_rate']
+        """
+        table = self.table()
+        return pl.concat([table.filter("hypothesis"), essential(table).filter(~pl.col("hypothesis"))])
 
     @cached_property
     def differences_by_condition(self) -> Differences:
@@ -114,6 +134,35 @@ class Comparison:
                     hint="conditions are compared by their labels; --by FIELD compares those of one sweep",
                 )
         return found
+
+    @cached_property
+    def _told(self) -> Compared:
+        """What is said of the differences."""
+        from rtclab.report.compared import Compared
+
+        command = "run" if all(len(one.conditions) == 1 for one in self.runs) else "sweep"
+        paths = [str(one.path) for one in self.runs]
+        return Compared(
+            self.labels,
+            self._first_runs(),
+            self.table().to_dicts(),
+            paths,
+            command if self.by is None else "sweep",
+            self.by,
+        )
+
+    def sentences(self) -> dict[str, str]:
+        """By label, what changed in each compared side, by how much it differs, and whether it may be chance.
+
+        Example:
+            >>> slow, fast = (
+            ...     rtclab.run("first-call", duration="10 s", repeats=2, set={"link.up.capacity": rate})
+            ...     for rate in ("1 Mbit/s", "2 Mbit/s")
+            ... )
+            >>> rtclab.compare(slow, fast, labels=["slow", "fast"]).sentences()["fast"].partition(",")[0]
+            'With link.up.capacity 2 Mbit/s instead of 1 Mbit/s'
+        """
+        return self._told.sentences()
 
     def verdicts(self) -> list[str]:
         """A sentence that sums up each run, whatever metrics and flows are compared.
@@ -194,21 +243,23 @@ class Comparison:
             wanted=self.flows,
             moved={label: one.sentence for label, one in self.moved().items()} if self.is_of_runs else {},
             drawn=self.is_of_runs,
-            differing=self._first_runs(),
+            hypothesis=self.hypothesis,
+            told=self._told,
         )
 
     def plot(self, name: str = "rate", flow: Flows = None, *, flows: Flows = None) -> Plot:
         """A plot that shows all runs, over the compared time.
 
         Args:
-            name: the plot's name, such as "rate" or "delay".
+            name: the plot's name, such as "rate" or "delay"; "differences" is the forest plot of what
+                differs, which needs no traces.
             flow: the flows to draw, such as ``"alice->bob"``, ``"*->bob"`` or a list; by default
                 the compared flows that all runs have, without flows of feedback alone.
             flows: another name of ``flow``.
 
         Raises:
-            BadInput: there is no such plot or flow, the runs have no data for it in common, or a side has
-                several conditions or no traces.
+            BadInput: there is no such plot or flow, the runs have no data for it in common, or a plot over
+                time is asked for and a side has several conditions or no traces.
 
         Example:
             >>> run = rtclab.run("first-call", duration="10 s", repeats=2)
@@ -217,13 +268,25 @@ class Comparison:
         """
         from rtclab.report import comparison_plot
 
+        wanted = next((given for given in (flow, flows) if given is not None), self.flows)
+        if name == DIFFERENCES:
+            return self._forest(wanted)
         if not self.is_of_runs:
             raise BadInput(
                 f"plot: `{name}` is drawn over time; expected one condition with traces on each side",
                 hint="choose conditions with .where(…), of runs or of a sweep with traces=True",
             )
-        wanted = next((given for given in (flow, flows) if given is not None), self.flows)
         return comparison_plot(self._by_label(), name, wanted)
+
+    def _forest(self, flows: Flows) -> Plot:
+        """The differences with their intervals, of the wanted flows."""
+        from rtclab.report.forest import forest
+
+        table = self.differences_by_condition.table(self.metrics, flows, self.hypothesis)
+        plot = forest(self.labels, table.to_dicts(), self.by)
+        if plot is None:
+            raise BadInput("plot: nothing can be compared: no metric has a value on both sides")
+        return plot
 
     def _first_runs(self) -> list[Run]:
         """The run of each side in the first condition that all have; else the first run of each."""
@@ -252,7 +315,7 @@ class Comparison:
 
     def _rows(self) -> pl.DataFrame:
         """The rows to be read: of the metrics that were asked for, or else of the most important ones."""
-        table = self.table() if self.metrics else essential(self.table())
+        table = self.table() if self.metrics else self.overview()
         condition = () if (table["condition"] == "").all() else ("condition",)
         columns = ("label", "base", "new", "difference", "difference_percent", "verdict")
         return table.select(*condition, "metric", "flow", *columns, "unit")
@@ -267,6 +330,7 @@ def compare(
     paired: bool = True,
     metrics: str | Sequence[str] | None = None,
     flows: Flows = None,
+    hypothesis: str | Sequence[str] | None = None,
     out: str | Path = RUNS,
 ) -> Comparison:
     """Compares results with the first ones, condition by condition; differences are new minus base.
@@ -276,7 +340,8 @@ def compare(
     another time is compared than the one that was measured.
 
     Whether a difference is more than chance is corrected for the number of all compared conditions, metrics
-    and flows. Whoever has chosen them before looking at the values, such as for one hypothesis, names them.
+    and flows. A difference that was expected before anybody saw the values is a ``hypothesis``: it is tested
+    alone, and all other differences are corrected among themselves.
 
     Args:
         results: the baseline and others: results, their paths, their names below ``out``, or ``latest``.
@@ -290,6 +355,8 @@ def compare(
         metrics: only these metrics; by default all.
         flows: only these flows, such as ``"*->erin"``; by default all that do not carry feedback alone, and
             what is of the whole run.
+        hypothesis: the metrics for which a difference was expected beforehand, such as
+            ``"receiving_rate"``. With several, and in several flows, they are corrected among themselves.
         out: directory in which to look for results by name.
 
     Raises:
@@ -305,6 +372,9 @@ def compare(
         >>> grid = rtclab.sweep("first-call", {"link.up.loss": ["0 %", "5 %"]}, duration="10 s", repeats=2)
         >>> rtclab.compare(grid, by="link.up.loss").labels
         ['0 %', '5 %']
+        >>> table = rtclab.compare(grid, by="link.up.loss", hypothesis="packet_loss").table()
+        >>> table.filter("hypothesis")["metric"].unique().to_list()
+        ['packet_loss']
     """
     runs = [one if isinstance(one, Results) else open_results(one, out=out) for one in results]
     if by is not None:
@@ -333,7 +403,20 @@ def compare(
                 f"{' and '.join(times)}; expected the same part of the time",
                 hint="choose one for all: --from and --to, in Python `begin` and `end`",
             )
-    return Comparison(runs, labels, by=by, paired=paired, metrics=metrics, flows=flows)
+    return Comparison(runs, labels, by=by, paired=paired, metrics=metrics, flows=flows, hypothesis=hypothesis)
+
+
+def _hypothesis(given: str | Sequence[str] | None) -> list[str]:
+    """The metrics of a hypothesis; none by default.
+
+    Raises:
+        BadInput: there is no such metric, or the list is empty.
+    """
+    if given is None:
+        return []
+    names = items("hypothesis", given, str, "names of metrics, such as receiving_rate; leave it out for none")
+    check_names(names)
+    return names
 
 
 def _values_of(results: Results, by: str) -> dict[str, Results]:

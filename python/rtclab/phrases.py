@@ -30,16 +30,20 @@ def count(number_of: int, what: str) -> str:
     return f"{number_of} {what}{'' if number_of == 1 else 's'}"
 
 
-def tests_in_words(tests: int, pairs: Sequence[int], *, asked: bool) -> str:
+def tests_in_words(tests: int, pairs: Sequence[int], *, asked: bool, stated: int) -> str:
     """How differences were tested: ``84 paired tests, Holm, 5 %``.
 
     ``pairs`` has, for each run beyond the first, the number of repeats that were compared in pairs. ``asked``
-    says that metrics or flows were chosen, so that there were no further tests.
+    says that metrics or flows were chosen, so that there were no further tests. ``stated`` of the tests are
+    of a hypothesis, and are corrected apart from the others.
     """
     if not tests:
         return "not tested: fewer than two repeats"
     how = "paired" if all(pairs) else "partly paired" if any(pairs) else "unpaired"
     of = " of what was asked for" if asked else ""
+    if stated:
+        others = f"; {count(tests - stated, 'other test')}{of}, Holm, 5 %" if tests > stated else ""
+        return f"{count(stated, f'{how} test')} of what was stated beforehand, Holm, 5 %{others}"
     return f"{count(tests, f'{how} test')}{of}, Holm, 5 %"
 
 

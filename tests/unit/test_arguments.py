@@ -134,6 +134,10 @@ def cases(run: rtclab.Results, swept: rtclab.Results, place: Path) -> dict[str, 
             lambda given: rtclab.Comparison([run, run], metrics=given).table(), "rtt"
         ),
         "compare(metrics)": Case(lambda given: rtclab.compare(run, run, metrics=given).table(), "rtt"),
+        "Comparison.__init__(hypothesis)": Case(
+            lambda given: rtclab.Comparison([run, run], hypothesis=given).table(), "rtt"
+        ),
+        "compare(hypothesis)": Case(lambda given: rtclab.compare(run, run, hypothesis=given).table(), "rtt"),
         "Results.rows_of_flows(metrics)": Case(
             lambda given: run.rows_of_flows(run.summary(), "*->bob", given),
             "fairness",

@@ -23,18 +23,25 @@ from test_metrics_statistics import memory_run, row, run_of_rates
 
 import rtclab
 from rtclab.errors import BadInput
-from rtclab.experiment import compare_runs
+from rtclab.experiment import Differences, compare_runs
+from rtclab.experiment.comparison import Row, Side
+from rtclab.metrics import METRICS
 from rtclab.metrics.statistics import (
     POWER,
     Difference,
     Proportion,
     ShareDifference,
+    Summary,
     paired,
     summarise,
     welch,
 )
 from rtclab.report import comparison_plot, write_comparison
+from rtclab.report.compared import Compared, phrase
 from rtclab.report.differences import scenario_differences
+from rtclab.report.drawing import Intervals
+from rtclab.report.forest import forest
+from rtclab.report.static_svg import static_svgs
 from rtclab.trace import Run
 
 RATES = st.lists(st.floats(100, 2000).map(lambda rate: round(rate)), min_size=3, max_size=6)
@@ -279,6 +286,78 @@ def test_failed_calls_have_newcombes_interval_and_fishers_test() -> None:
     assert 38 < found["difference_low"] < 80 < found["difference_high"] < 100
 
 
+# --- a hypothesis stated beforehand ------------------------------------------------------------------
+
+
+def differences_of_p(p: dict[str, float]) -> Differences:
+    """A difference of one flow for each metric, with the given p-value."""
+    side = Summary(5, 100.0, 10.0, 10.0)
+    rows = [
+        Row("", "b", METRICS[name], "a->b", side, side, Difference(9.0, 20.0, value, deviations=(10.0,)))
+        for name, value in p.items()
+    ]
+    return Differences(rows, {"a->b": True}, {"b": [5]})
+
+
+NAMES_80 = [name for name in METRICS if name != "rtt"][:79]
+
+
+def test_a_hypothesis_stated_beforehand_is_tested_alone_among_80_metrics() -> None:
+    found = differences_of_p({"rtt": 0.03} | dict.fromkeys(NAMES_80, 0.5))
+    seen = {stated: row(found.table(hypothesis=stated), "rtt", "a->b") for stated in ((), ("rtt",))}
+    assert [(one["verdict"], one["significant"], one["hypothesis"]) for one in seen.values()] == [
+        ("too few repeats to tell", False, False),
+        ("differs", True, True),
+    ]
+    # A hypothesis whose difference may be chance does not differ for having been stated.
+    chance = differences_of_p({"rtt": 0.06} | dict.fromkeys(NAMES_80, 0.5)).table(hypothesis=["rtt"])
+    assert row(chance, "rtt", "a->b")["significant"] is False
+
+
+@settings(max_examples=30, deadline=None)
+@given(st.lists(st.floats(0, 0.1), min_size=80, max_size=80))
+def test_a_hypothesis_and_the_other_metrics_are_corrected_as_if_each_were_all(p: list[float]) -> None:
+    found = differences_of_p(dict(zip(["rtt", *NAMES_80], p, strict=True)))
+    stated = [*NAMES_80[:2], "rtt"]
+    rest = [name for name in NAMES_80 if name not in stated]
+    table = found.table(hypothesis=stated)
+    for names, of_table in (
+        (stated, table.filter("hypothesis")),
+        (rest, table.filter(~pl.col("hypothesis"))),
+    ):
+        alone = found.table(metrics=names)
+        assert of_table.drop("hypothesis").equals(alone.drop("hypothesis"))
+        assert set(of_table["metric"]) == set(names)
+
+
+def test_several_hypotheses_are_corrected_among_themselves() -> None:
+    p = {"rtt": 0.03, "packet_loss": 0.04}
+    alone, both = (
+        differences_of_p(p).table(hypothesis=names).filter("hypothesis") for names in (["rtt"], [*p])
+    )
+    assert alone["significant"].to_list() == [True]
+    assert both["significant"].to_list() == [False, False]  # the smaller p is above 2.5 %
+
+
+def test_a_hypothesis_is_in_the_table_whatever_metrics_and_flows_are_chosen() -> None:
+    runs = {"a": {"": Side.of_run(run_of_rates(800, 900))}, "b": {"": Side.of_run(run_of_rates(400, 500))}}
+    found = Differences.of(runs)
+    table = found.table(["receiving_rate"], "alice->bob", ["call_failures"])
+    assert table.select("metric", "flow", "hypothesis").rows() == [
+        ("receiving_rate", "alice->bob", False),
+        ("call_failures", "", True),
+    ]
+    assert not found.table(hypothesis=["rtt"])["hypothesis"].any()  # it has no value
+
+
+def test_a_hypothesis_about_no_metric_is_refused(three: list[rtclab.Results]) -> None:
+    with pytest.raises(BadInput, match="no metric `receiving_rat`") as caught:
+        rtclab.compare(*three, hypothesis="receiving_rat")
+    assert caught.value.hint == "did you mean `receiving_rate`?"
+    with pytest.raises(BadInput, match="hypothesis: "):
+        rtclab.compare(*three, hypothesis=[])
+
+
 # --- what differs ------------------------------------------------------------------------------------
 
 
@@ -339,12 +418,185 @@ def test_the_page_says_first_what_differs_and_has_a_column_for_each_run(
     page = compared.report()
     assert page == rtclab.compare(*three).report(), "the same name each time"
     assert len(page.name) < 60
-    text = compared.report().read_text(encoding="utf-8").partition("<script")[0]
-    places = [text.index(part) for part in ("link.up.queue", 'class="lead"', "<h2>Metrics</h2>")]
+    text = compared.report().read_text(encoding="utf-8").partition("<script type")[0]
+    parts = (
+        'class="lead"',
+        'id="differences"',
+        'id="rate"',
+        'id="metrics"',
+        'id="runs"',
+        "link.up.queue</th>",
+    )
+    places = [text.index(part) for part in parts]
     assert places == sorted(places)
-    assert text.count('class="lead"') == 3
     assert "<short>" not in text
-    assert text.count('<th scope="col">&lt;short&gt; − baseline</th>') == 3  # of two flows and the whole run
+    groups = text.count('<details open class="group">') + text.count('<details class="group">')
+    assert text.count('<th scope="col">&lt;short&gt; − baseline</th>') == groups > 1
+    # What holds for all is said once.
+    assert text.count("simulated (virtual time)") == 1
+    assert text.count("<dt>Machine</dt>") == 1
+
+
+# --- what is said of differences -----------------------------------------------------------------------
+
+
+def told(base: list[float], new: list[float], **given: Any) -> Compared:
+    runs = {"a": run_of_rates(*base), "b": run_of_rates(*new)}
+    sides = {label: {"": Side.of_run(run)} for label, run in runs.items()}
+    return Compared.of_runs(runs, Differences.of(sides).table(**given))
+
+
+def test_the_sentence_says_the_largest_difference_both_means_and_whether_it_is_chance() -> None:
+    found = told([800, 1000, 1200], [400, 502, 601], metrics=["receiving_rate"])
+    p = ttest_rel([400, 502, 601], [800, 1000, 1200]).pvalue
+    assert found.sentence("b") == (
+        "With the same scenario, alice → bob: the receiving rate is 50 % lower (1000 → 501 kbit/s, worse); "
+        f"that is more than chance (p = {p:.2g}, Holm over 1 comparison)."
+    )
+    assert found.counts("b") == "Of 1 comparison: 1 beyond chance."
+    (figure,) = found.answer({}).figures
+    assert (figure.value, figure.unit, figure.about) == ("−50", "%", "1000 → 501 kbit/s, worse")
+
+
+def test_the_sentence_of_an_unclear_difference_names_the_repeats_that_would_do() -> None:
+    found = told([800, 1000, 1200], [900, 900, 1500], metrics=["receiving_rate"])
+    assert "no difference is more than chance" in found.sentence("b")
+    assert found.counts("b") == "Of 1 comparison: 1 unclear with 3 repeats."
+    (cell,) = found.cells
+    assert cell["repeats_needed"] > 3
+    first, second = found.answer({}).steps
+    assert first.command == (f"rtclab run --resume . --repeats {cell['repeats_needed']}"), (
+        "both runs are in memory, so their path is the same"
+    )
+    assert second.command == "rtclab compare . --hypothesis receiving_rate"
+
+
+@pytest.mark.parametrize(
+    ("base", "new", "how"),
+    [
+        (1000, 899, "is 10 % lower (1000 → 899 kbit/s, worse)"),
+        (1000, 1015, "is 1.5 % higher (1000 → 1015 kbit/s, better)"),
+        (1000, 1990, "is 99 % higher (1000 → 1990 kbit/s, better)"),
+        (1000, 2000, "is 2.0 times as high (1000 → 2000 kbit/s, better)"),
+        (0, 100, "rises (0 → 100.0 kbit/s, better)"),
+        (100, 0, "falls (100.0 → 0 kbit/s, worse)"),
+        (100, 100, "is the same (100.0 → 100.0 kbit/s)"),
+    ],
+)
+def test_differences_in_words(base: float, new: float, how: str) -> None:
+    side, other = (Summary(5, mean, 1.0, 1.0) for mean in (base, new))
+    found = Row("", "b", METRICS["receiving_rate"], "a->b", side, other, Difference(new - base, 1.0, 0.01))
+    assert phrase(found.as_dict(True, 0.05)) == f"the receiving rate {how}"
+
+
+def test_a_hypothesis_is_said_apart_from_the_other_differences() -> None:
+    found = told([800, 1000, 1200], [810, 1013, 1211], hypothesis=["receiving_rate"])
+    sentence = found.sentence("b")
+    assert "that was stated beforehand and is more than chance (p = " in sentence
+    assert ", tested alone)." in sentence
+    assert not [step for step in found.answer({}).steps if "--hypothesis" in step.command]
+    chance = told([800, 1000, 1200], [900, 900, 1500], hypothesis=["receiving_rate"]).sentence("b")
+    assert "that was stated beforehand and may be chance (p = " in chance
+
+
+def test_of_one_repeat_the_difference_is_said_and_that_chance_is_unknown() -> None:
+    sentence = told([800], [400]).sentence("b")
+    assert "the receiving rate is 50 % lower (800.0 → 400.0 kbit/s, worse)" in sentence
+    assert "whether that is more than chance takes two repeats of each or more" in sentence
+
+
+def test_if_no_repeat_finished_the_page_says_so_and_which_command_says_why(tmp_path: Path) -> None:
+    runs = {"a": run_of_rates(800, 900), "b": run_of_rates(failed=2)}
+    text = (
+        write_comparison(runs, tmp_path / "page.html")
+        .read_text(encoding="utf-8")
+        .partition("<script type")[0]
+    )
+    assert "no flow can be compared: no repeat of b finished" in text
+    assert "rtclab show ." in text
+
+
+# --- the forest plot ------------------------------------------------------------------------------------
+
+
+def cell(metric: str, base: float, new: float, verdict: str = "differs", half: float = 1.0) -> dict[str, Any]:
+    row = Row(
+        "",
+        "b",
+        METRICS[metric],
+        "a->b",
+        Summary(5, base, 1, 1),
+        Summary(5, new, 1, 1),
+        Difference(new - base, half, 0.001),
+    ).as_dict(True, 0.05)
+    return row | {"verdict": verdict, "hypothesis": False}
+
+
+def test_the_forest_plot_has_a_row_for_each_difference_beyond_chance_essential_metrics_first() -> None:
+    plot = forest(
+        ["a", "b"],
+        [
+            cell("sending_rate", 1000, 100),
+            cell("receiving_rate", 1000, 500, half=50),
+            cell("rtt", 100, 75, half=5),
+            cell("jitter", 10, 11, "too few repeats to tell"),
+        ],
+    )
+    assert plot is not None
+    names = [name for _, name in sorted(plot.y.named, reverse=True)]
+    assert names == ["Receiving rate", "RTT", "Sending rate"]
+    (drawn,) = (mark for mark in plot.marks if isinstance(mark, Intervals))
+    assert not drawn.hollow
+    assert drawn.x.tolist() == pytest.approx([-50, -25, -90])
+    assert drawn.low.tolist() == pytest.approx([-55, -30, -90.1])
+    assert drawn.high.tolist() == pytest.approx([-45, -20, -89.9])
+    assert plot.title == "Differences from a: a → b"
+    assert plot.x.begin < -90 < 10 < plot.x.end
+
+
+def test_differences_without_a_place_on_the_axis_are_beyond_its_last_tick_and_in_the_names() -> None:
+    plot = forest(["a", "b"], [cell("rtt", 10, 100), cell("packet_loss", 0, 5), cell("jitter", 10, 12)])
+    assert plot is not None
+    assert {name for _, name in plot.y.named} == {"RTT: 10 → 100 ms", "Packet loss: 0 → 5 %", "Jitter"}
+    (drawn,) = (mark for mark in plot.marks if isinstance(mark, Intervals))
+    beyond = {x > plot.x.last_tick for x in drawn.x[:2]}
+    assert beyond == {True}
+    assert drawn.x[2] == pytest.approx(20)
+    assert plot.x.last_tick < plot.x.end
+
+
+def test_if_nothing_differs_the_forest_plot_shows_essential_metrics_hollow() -> None:
+    few = "too few repeats to tell"
+    plot = forest(["a", "b"], [cell("rtt", 10, 11, few), cell("jitter", 10, 12, few)])
+    assert plot is not None
+    (drawn,) = (mark for mark in plot.marks if isinstance(mark, Intervals))
+    assert drawn.hollow
+    assert [name for _, name in plot.y.named] == ["RTT"]
+    assert forest(["a", "b"], []) is None
+
+
+def test_a_comparison_plots_its_differences_with_and_without_traces(
+    three: list[rtclab.Results], tmp_path: Path
+) -> None:
+    plot = rtclab.compare(*three, labels=["a", "b", "c"], flows="alice->bob").plot("differences")
+    assert {mark.look.label for mark in plot.marks if isinstance(mark, Intervals)} == {"b", "c"}
+    failed = rtclab.run(
+        "first-call", duration="2 s", repeats=1, set={"link.up.loss": "100 %"}, out=tmp_path, progress=False
+    )
+    with pytest.raises(BadInput, match="plot: nothing can be compared"):
+        rtclab.compare(failed, failed, flows="alice->bob", metrics="rtt").plot("differences")
+
+
+def test_the_forest_plot_is_drawn_by_all_three_ways_and_none_is_cut(tmp_path: Path) -> None:
+    metrics = [name for name, one in METRICS.items() if one.scope == "flow"][:24]
+    plot = forest(["a", "b"], [cell(name, 100, 50) for name in metrics])
+    assert plot is not None
+    (svg,) = static_svgs(plot)
+    assert all(METRICS[name].label in svg for name in metrics)
+    (height,) = re.findall(r'viewBox="0 0 480 (\d+)"', svg)
+    assert all(0 < float(y) < int(height) for y in re.findall(r'<text x="[\d.]+" y="([\d.]+)"', svg))
+    assert plot.save(tmp_path / "forest.svg").stat().st_size > 1000
+    assert "intervals" in plot.save(tmp_path / "forest.html").read_text(encoding="utf-8")
 
 
 def test_runs_have_the_same_colours_on_all_plots_and_a_window_is_drawn_alone(
@@ -445,9 +697,24 @@ def test_conditions_of_a_sweep_are_compared_by_a_field_where_all_others_are_equa
     assert compared.verdicts() == []
     text = compared.report(tmp_path / "page.html").read_text()
     assert "<h1>link.up.loss: 0 % and 5 %</h1>" in text
-    assert "<h3>link.up.capacity = 2 Mbit/s, alice → bob</h3>" in text
+    assert '<td data-column="Flow">alice → bob, link.up.capacity = 2 Mbit/s</td>' in text
     with pytest.raises(BadInput, match="plot: `rate` is drawn over time; expected one condition with traces"):
         compared.plot("rate")
+
+
+def test_the_page_of_many_conditions_says_the_first_and_folds_the_others(
+    grid: rtclab.Results, tmp_path: Path
+) -> None:
+    page = rtclab.compare(grid, by="condition").report(tmp_path / "page.html").read_text(encoding="utf-8")
+    assert page.count('<ul class="of-sides">') == 1
+    labels = [f"{one} {'long' * 20} 名前" for one in range(9)]
+    many = (
+        rtclab.Comparison([grid[grid.conditions[0]]] * 9, labels).report(tmp_path / "many.html").read_text()
+    )
+    assert page.count("<li><strong>link.up") == 3
+    assert many.count('<ul class="of-sides">') == 2
+    assert "<details><summary>4 more</summary>" in many
+    assert all(f"<li><strong>{label}:" in many for label in labels[1:])
 
 
 def test_a_sweep_is_compared_with_another_in_the_conditions_that_both_have(

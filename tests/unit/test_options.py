@@ -87,6 +87,7 @@ OWN = {
     ("delete", "--yes"): "nothing is asked",
     ("compare", "--label"): "other names",
     ("compare", "--by"): "the conditions of one sweep are compared; refused for two",
+    ("compare", "--hypothesis"): "a metric is tested alone",
     ("compare", "--unpaired"): "other intervals; live repeats are never paired",
     ("replay", "--start"): "another rate at the start",
     ("replay", "--min"): "another lower bound",

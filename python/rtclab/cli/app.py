@@ -960,6 +960,15 @@ def compare(
     ] = False,
     metrics: Metrics = None,
     flows: Flows = None,
+    hypothesis: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="NAME",
+            help="A metric that was expected to differ before anybody saw the values: it is tested alone, "
+            "and the others among themselves. May be given several times; --flow says in which flow.",
+            autocompletion=complete_metric,
+        ),
+    ] = None,
     all_metrics: AllMetrics = False,
     out: Out = RUNS,
     as_csv: AsCsv = False,
@@ -968,18 +977,19 @@ def compare(
     """Compare runs with the first: scenario changes, differences of the metrics, significance.
 
     Sweeps are compared in the conditions that they share; no traces are needed. Significance is corrected for
-    the number of all compared conditions, metrics and flows. --metric and --flow name the ones that a
-    question is about, chosen before looking at the values.
+    the number of all compared conditions, metrics and flows. --hypothesis names a metric that was expected to
+    differ before anybody saw the values, which is tested alone.
     """
     import polars as pl
 
     from rtclab.cli import tables
     from rtclab.cli.running import print_cautions
     from rtclab.comparing import compare
-    from rtclab.experiment import check_names, essential
+    from rtclab.experiment import check_names
     from rtclab.progress import busy
 
-    check_names(metrics or ())
+    named = [*(metrics or ()), *(hypothesis or ())]
+    check_names(named)
     compared = compare(
         *runs,
         by=by,
@@ -989,6 +999,7 @@ def compare(
         paired=not unpaired,
         metrics=metrics,
         flows=flows,
+        hypothesis=hypothesis,
         out=out,
     )
     with busy("comparing"):
@@ -1000,19 +1011,20 @@ def compare(
         tables.print_incomplete(one)
     measured = table.with_columns(mean=pl.coalesce("base", "new"))
     for one in {one.path: one for one in compared.runs}.values():
-        for sentence in one.without_value(metrics or (), measured):
+        for sentence in one.without_value(named, measured):
             print(f"{one.name}: {sentence}", file=sys.stderr)
     about = {
         "runs": [str(one.path) for one in compared.runs],
         "window": compared.window,
         "page": page and str(page),
+        "sentences": compared.sentences(),
         "moved": {label: one.as_dict() for label, one in moved.items()},
     }
     printed = tables.print_rows(table, as_csv=as_csv, as_json=as_json, **about)
     if printed or (metrics and table.is_empty()):
         return
     every = all_metrics or bool(metrics)
-    tables.show_comparison(compared, table, table if every else essential(table), moved)
+    tables.show_comparison(compared, table, table if every else compared.overview(), moved)
     if not every:
         print(f"all {table['metric'].n_unique()} metrics: --all; what they mean: `rtclab metrics`")
     if page is not None:

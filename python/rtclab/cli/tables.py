@@ -456,7 +456,7 @@ def show_points(
 def show_comparison(
     comparison: Comparison, compared: pl.DataFrame, shown: pl.DataFrame, moved: Mapping[str, Moved]
 ) -> None:
-    """Prints what differs between runs, their verdicts, and their metrics beside the metrics of the first.
+    """Prints by how much runs differ from the first, and then what differs between them and their metrics.
 
     ``compared`` is the comparison's table, ``shown`` its rows to print, and ``moved`` which causes moved. If
     the terminal is too narrow, each further run has a table of its own, and intervals are left out.
@@ -466,6 +466,11 @@ def show_comparison(
     runs, labels = comparison.runs, comparison.labels
     found_pairs = comparison.differences_by_condition.pairs
     pairs = [paired or 0 for counts in found_pairs.values() for paired in counts]
+    several = len(labels) > 2
+    for label, sentence in comparison.sentences().items():
+        why = f" {moved[label].sentence}" if comparison.is_of_runs else ""
+        print_text(f"{f'{label}: ' if several else ''}{sentence}{why}", hanging=2 if several else 0)
+    print()
     for label, one in zip(labels, runs, strict=True):
         if len(one.conditions) == 1:
             paired = max(pairs) if label == labels[0] else found_pairs[label][0] or 0
@@ -481,8 +486,6 @@ def show_comparison(
     _show_differences(comparison)
     for label, sentence in zip(labels, comparison.verdicts(), strict=False):
         print_text(f"{label}: {sentence}", hanging=2)
-    for label, cause in moved.items():
-        print_text(f"{f'{label}: ' if len(moved) > 1 else ''}{cause.sentence}", hanging=2)
     print()
     rows, left_out = _first_flows(shown)
     names = labels
@@ -501,8 +504,9 @@ def show_comparison(
         ]
     minus = f"{names[1]} minus {names[0]}" if len(names) == 2 else f"the run minus {names[0]}"
     asked = comparison.metrics is not None or comparison.flows is not None
-    tests = tests_in_words(compared["p"].count(), pairs, asked=asked)
-    print(f"{told}; the difference is {minus}, * where it is more than chance ({tests})")
+    stated = compared.filter("hypothesis")["p"].count()
+    tests = tests_in_words(compared["p"].count(), pairs, asked=asked, stated=stated)
+    print_line(f"{told}; the difference is {minus}, * where it is more than chance ({tests})")
     for table in found:
         print_table(table)
     marks = {
@@ -548,7 +552,8 @@ def _comparison(compared: pl.DataFrame, names: Sequence[str], *, intervals: bool
         (name, align) for _ in names[1:] for name, align in (*right("difference", "%"), *whole(""))
     ]
     condition = [] if (compared["condition"] == "").all() else ["condition"]
-    headings = (*whole("metric", "flow", *condition), *right(*names), *differences, *whole("unit"))
+    stated = ["stated"] if compared["hypothesis"].any() else []
+    headings = (*whole("metric", "flow", *condition), *right(*names), *differences, *whole("unit", *stated))
     table = new_table(*headings, tight=not intervals)
     previous = ""
     # All conditions of a metric and flow one after another.
@@ -572,7 +577,8 @@ def _comparison(compared: pl.DataFrame, names: Sequence[str], *, intervals: bool
                 _mark(cell),
             ]
         keys = [str(flow), *([str(of)] if condition else [])]
-        table.add_row("" if metric == previous else str(metric), *keys, *texts, cells[0]["unit"])
+        said = ["yes" if first["hypothesis"] else ""] if stated else []
+        table.add_row("" if metric == previous else str(metric), *keys, *texts, cells[0]["unit"], *said)
         previous = str(metric)
     return table
 
@@ -642,6 +648,11 @@ def print_text(text: str, *, indent: int = 0, hanging: int = 0) -> None:
     width = min(_console().width, WIDTH_OF_TEXT)
     first, others = " " * indent, " " * (indent + hanging)
     print(textwrap.fill(text, width, initial_indent=first, subsequent_indent=others))
+
+
+def print_line(text: str) -> None:
+    """Prints a line, which a narrow terminal wraps between words."""
+    print(textwrap.fill(text, _console().width))
 
 
 def show_checks(checks: Sequence[MachineCheck]) -> None:

@@ -41,6 +41,7 @@ ROWS: dict[str, pl.DataType] = {
     "significant": pl.Boolean(),
     "verdict": pl.String(),
     "repeats_needed": pl.Int64(),
+    "hypothesis": pl.Boolean(),
 }
 """The columns of a comparison. Gates and arenas give the same names to the same things."""
 Values = Mapping[tuple[str, str], Mapping[int, float]]
@@ -146,7 +147,9 @@ class Differences:
         runs = [side.run for conditions in sides.values() for side in conditions.values()]
         return cls(rows, flows_of(runs), pairs)
 
-    def table(self, metrics: Sequence[str] | None = None, flows: Flows = None) -> pl.DataFrame:
+    def table(
+        self, metrics: Sequence[str] | None = None, flows: Flows = None, hypothesis: Sequence[str] = ()
+    ) -> pl.DataFrame:
         """A row for each condition, metric, flow and side beyond the first, with the columns of ``ROWS``.
 
         ``label`` is the label of the compared side. ``base`` and ``new`` are the means of the baseline and of
@@ -159,9 +162,13 @@ class Differences:
         ``metrics`` and ``flows`` choose some, such as ``["rtt"]`` and ``"*->erin"``. A named metric of the
         whole run is there whatever the flows are.
 
+        ``hypothesis`` names metrics for which a difference was expected before anybody saw the values. They
+        are in the table whatever ``metrics`` says, and the column ``hypothesis`` is true in their rows. These
+        rows are tested as if there were no others, and the other rows as if there were no hypothesis.
+
         ``verdict`` is one of:
 
-        - ``differs``: the difference is more than chance, over all rows of the table (Holm, 5 %).
+        - ``differs``: the difference is more than chance, over all rows that are tested together (Holm, 5 %).
         - ``constant difference``: nothing varies, so the difference is not chance and needs no test.
         - ``no difference seen``: neither, and the interval excludes differences of more than 10 % of the
           baseline's mean; or nothing varies and both sides are equal.
@@ -171,13 +178,21 @@ class Differences:
 
         ``significant`` is true for the first two, and null with fewer than two repeats.
         """
-        chosen = self._flows(flows) | (set() if metrics is None else {""})
+        chosen, named = self._flows(flows), {*(metrics or ()), *hypothesis}
         asked = [
-            one for one in self.all if one.flow in chosen and (metrics is None or one.metric.name in metrics)
+            one
+            for one in self.all
+            if (metrics is None or one.metric.name in named)
+            and (one.flow in chosen or (not one.flow and one.metric.name in named))
         ]
-        marked = holm([one.difference.p for one in asked])
-        level = (1 - CONFIDENCE) / max(marked.count(False), 1)
-        rows = [one.as_dict(mark, level) for one, mark in zip(asked, marked, strict=True)]
+        stated = [one.metric.name in hypothesis for one in asked]
+        marks: dict[int, tuple[bool | None, float]] = {}
+        for together in (True, False):
+            places = [place for place, is_stated in enumerate(stated) if is_stated == together]
+            marked = holm([asked[place].difference.p for place in places])
+            level = (1 - CONFIDENCE) / max(marked.count(False), 1)
+            marks |= {place: (mark, level) for place, mark in zip(places, marked, strict=True)}
+        rows = [one.as_dict(*marks[place]) | {"hypothesis": stated[place]} for place, one in enumerate(asked)]
         return pl.DataFrame(rows, schema=ROWS, orient="row")
 
     def _flows(self, flows: Flows) -> set[str]:

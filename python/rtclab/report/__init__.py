@@ -8,6 +8,7 @@ Plots and pages of your own are made of the same parts. A :class:`Plot` is data:
 from typing import TYPE_CHECKING
 
 from rtclab.report.bands import Band, band, points_per_line, thinned
+from rtclab.report.comparisons import comparison_verdicts, write_comparison
 from rtclab.report.drawing import (
     COLOURS,
     DASHED,
@@ -46,7 +47,7 @@ from rtclab.report.run_plots import (
     run_plot,
     run_plots,
 )
-from rtclab.report.runs import comparison_verdicts, write_comparison, write_report
+from rtclab.report.runs import write_report
 from rtclab.report.shown_flows import main_of
 from rtclab.report.sweep_plots import sweep_plot
 from rtclab.report.sweeps import SweepView, sweep_plots, write_sweep_report

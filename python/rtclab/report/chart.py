@@ -28,6 +28,7 @@ from rtclab.report.drawing import (
     Columns,
     Dots,
     Drawing,
+    Intervals,
     Line,
     Mark,
     largest,
@@ -104,13 +105,13 @@ def legend(plots: Sequence[Drawing]) -> list[Entry]:
     return [*once, *boxes.values()]
 
 
-def _entry(mark: Line | Dots | Columns | Boxes) -> Entry:
+def _entry(mark: Line | Dots | Columns | Boxes | Intervals) -> Entry:
     look = mark.look
     match mark:
         case Line():
             dashes = " ".join(f"{LINE_WIDTH * length:g}" for length in look.dash)
             return Entry(look.label, look.colour, "line", dashes)
-        case Dots():
+        case Dots() | Intervals():
             return Entry(look.label, look.colour, "dots", marker=MARKER_PATHS[look.marker])
         case Columns() | Boxes():
             return Entry(look.label, look.colour, "columns", opacity=mark.opacity)
@@ -176,6 +177,8 @@ def _mark(mark: Mark) -> dict[str, Any]:
             return look | drawn
         case Dots():
             drawn = {"kind": "dots", "hollow": mark.hollow, "size": mark.size}
+        case Intervals():
+            drawn = {"kind": "intervals", "hollow": mark.hollow, "texts": list(mark.texts)}
         case Columns():
             drawn = {"kind": "columns", "width": mark.width, "opacity": mark.opacity}
         case Cells():

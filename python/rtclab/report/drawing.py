@@ -239,7 +239,27 @@ class Boxes:
         return self.high
 
 
-Mark = Line | Dots | Columns | Cells | Boxes
+@dataclass(frozen=True)
+class Intervals:
+    """Markers with horizontal error bars from ``low`` to ``high``; all arrays of shape (points,).
+
+    ``texts`` are what each says when its row is touched.
+    """
+
+    look: Style
+    x: Array
+    y: Array
+    low: Array
+    high: Array
+    texts: Sequence[str]
+    hollow: bool = False
+
+    def __post_init__(self) -> None:
+        """Shows control characters."""
+        object.__setattr__(self, "texts", [visible(text) for text in self.texts])
+
+
+Mark = Line | Dots | Columns | Cells | Boxes | Intervals
 
 
 @dataclass(frozen=True)

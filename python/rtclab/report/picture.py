@@ -28,6 +28,7 @@ from rtclab.report.drawing import (
     Columns,
     Dots,
     Drawing,
+    Intervals,
     Line,
     shared_labels,
 )
@@ -56,6 +57,8 @@ LEFT_OUT = {
 }
 """Metadata that files lack, by kind, so that the same plot makes the same file."""
 MARKS_OF_A_LINE = 8
+ROW_EM, LETTER_EM = 1.6, 0.6
+"""Height of a row of a vertical axis of categories, and width of a letter of its name."""
 MARKERS = {
     "circle": "o",
     "square": "s",
@@ -103,6 +106,7 @@ def _draw(plot: Drawing, form: Format = WIDE) -> Figure:
     columns = min(form.columns, count)
     rows = -(-count // columns)
     names = form.wrapped(plot.x.names, form.axes_in(columns) / max(len(plot.x.names) / plot.x.every, 1))
+    form = replace(form, row_in=max(form.row_in, form.inches(ROW_EM * _rows(plot.y) + BOTTOM_EM)))
     more_in = form.inches(TICK_LINE_EM * max((name.count("\n") for name in names), default=0))
     figure = Figure(figsize=(form.width_in, rows * form.row_in + more_in))
     grid = figure.subplots(rows, columns, sharex=True, sharey=True, squeeze=False)
@@ -116,7 +120,9 @@ def _draw(plot: Drawing, form: Format = WIDE) -> Figure:
     titled = any(axes.title or axes.note for axes in plot.axes)
     legend, legend_in = _legend(figure, drawn, plot, form)
     above_in = legend_in + (form.inches(TITLE_EM) if titled else 0.0)
-    _place(figure, form, (rows, columns), above_in, form.inches(BOTTOM_EM) + more_in)
+    longest = max(map(len, plot.y.names), default=0)
+    left_in = form.inches(max(LEFT_EM, LETTER_EM * longest + 2))
+    _place(figure, form, (rows, columns), (above_in, form.inches(BOTTOM_EM) + more_in, left_in))
     width_in, height_in = figure.get_size_inches()
     legend.set_bbox_to_anchor((LEGEND_EDGE_IN / width_in, 1 - LEGEND_EDGE_IN / height_in))
     return figure
@@ -136,6 +142,8 @@ def _draw_axes(axis: matplotlib_axes.Axes, axes: Axes) -> None:
                 _draw_cells(axis, mark)
             case Boxes():
                 _draw_boxes(axis, mark)
+            case Intervals():
+                _draw_intervals(axis, mark)
     drawn = [mark.range for mark in axes.marks if isinstance(mark, Line) and mark.range]
     ranges = {one.label for one in drawn if not one.whiskers}
     for label in ranges:
@@ -196,6 +204,14 @@ def _draw_boxes(axis: matplotlib_axes.Axes, boxes: Boxes) -> None:
     axis.bar(boxes.x, sizes[1], sizes[0], boxes.low, align="edge", label=boxes.look.label, **look)
 
 
+def _draw_intervals(axis: matplotlib_axes.Axes, one: Intervals) -> None:
+    look: dict[str, Any] = {"color": one.look.colour, "marker": MARKERS[one.look.marker]}
+    look |= {"linestyle": "none", "markersize": 5, "elinewidth": 1.2}
+    look |= {"markerfacecolor": "white"} if one.hollow else {}
+    lengths = np.nan_to_num(np.array([one.x - one.low, one.high - one.x]))
+    axis.errorbar(one.x, one.y, xerr=lengths, label=one.look.label, **look)
+
+
 def _error(mark: Dots | Columns) -> Any:
     """Lengths of the error bars below and above; None if all are 0."""
     lengths = np.nan_to_num(np.array([mark.y - mark.low, mark.high - mark.y]))
@@ -249,19 +265,27 @@ def _legend(
     return legend, -(-len(handles) // columns) * form.inches(LEGEND_ROW_EM) + LEGEND_EDGE_IN
 
 
-def _place(figure: Figure, form: Format, grid: tuple[int, int], above_in: float, below_in: float) -> None:
+def _rows(axis: Axis) -> float:
+    """The number of rows of a vertical axis of categories; 0 of any other."""
+    return axis.end - axis.begin if axis.names and not axis.log else 0.0
+
+
+def _place(
+    figure: Figure, form: Format, grid: tuple[int, int], margins_in: tuple[float, float, float]
+) -> None:
     """Places the axes within the margins; the figure grows by the height of the legend above them.
 
-    ``grid`` has the numbers of rows and columns, ``below_in`` is the margin at the bottom.
+    ``grid`` has the numbers of rows and columns, ``margins_in`` are the margins at the top, bottom and left.
     """
     rows, columns = grid
+    above_in, below_in, left_in = margins_in
     width_in, axes_in = figure.get_size_inches()
     height_in = axes_in + above_in + TOP_IN
     figure.set_size_inches(width_in, height_in)
     between_rows_in = form.inches(BETWEEN_ROWS_EM)
     height_of_one_in = (axes_in - below_in - (rows - 1) * between_rows_in) / rows
     figure.subplots_adjust(
-        left=form.inches(LEFT_EM) / width_in,
+        left=left_in / width_in,
         right=1 - RIGHT_IN / width_in,
         bottom=below_in / height_in,
         top=1 - (above_in + TOP_IN) / height_in,

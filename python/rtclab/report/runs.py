@@ -1,8 +1,8 @@
-"""The report of a run, and the page that compares runs."""
+"""The report of a run."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import fmean
@@ -11,21 +11,20 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from rtclab.experiment.comparison import MARGIN_PERCENT, Differences, Side, totals_per_minute
+from rtclab.experiment.comparison import totals_per_minute
 from rtclab.experiment.flows import Flows, carrying, chosen_flows
 from rtclab.experiment.summary import summary_of_run
 from rtclab.metrics import METRICS, Metric, essentials
 from rtclab.metrics.wire import StreamRates, stream_rates
-from rtclab.phrases import name_for_commands, names_in_words, repeats_in_words, tests_in_words
+from rtclab.phrases import name_for_commands
 from rtclab.report import imported, words
 from rtclab.report.answer import GOOD, MARKS
 from rtclab.report.chart import legend
-from rtclab.report.differences import scenario_differences
 from rtclab.report.page import write_page
 from rtclab.report.people import people_of
 from rtclab.report.quality import FREEZES, Judged, judged, worst
 from rtclab.report.run_answer import answer_of
-from rtclab.report.run_plots import comparison_plots, page_flows, run_plots
+from rtclab.report.run_plots import page_flows, run_plots
 from rtclab.report.shown_flows import main_flows
 from rtclab.report.timeline import timeline
 from rtclab.report.verdict import Findings, findings, verdict
@@ -33,29 +32,12 @@ from rtclab.report.why import ABOUT, FlowAccount, Why, why
 from rtclab.report.words import flow_in_words
 from rtclab.trace import Run, window_in_words
 
-WHOLE_RUN = "whole run"
 FEW_FLOWS = 6
 """With more flows than this, the metrics begin with a table of means and extremes over flows."""
-MOST_CONDITIONS = 20
-"""Maximum number of conditions whose metrics the page of a comparison has."""
 MOST_REASONS = 6
 """Maximum number of flows whose reasons the page of a run says; `rtclab why` says all."""
 MOST_FLOWS = 20
 """Maximum number of flows in a table; more would make a page of megabytes."""
-
-
-@dataclass(frozen=True)
-class ComparedRow:
-    """A metric of a flow, and for each run beyond the first its row of the compared table.
-
-    ``baseline`` is the first of these that has a value of the first run, if any has one. All numbers have the
-    decimals of ``like``.
-    """
-
-    metric: Metric
-    cells: Sequence[dict[str, Any]]
-    baseline: dict[str, Any]
-    like: float
 
 
 @dataclass(frozen=True)
@@ -109,8 +91,8 @@ def write_report(
         anchors={what: next((one for one in of if one in names), "") for what, of in ABOUT.items()},
         flow_in_words=flow_in_words,
         name=name_for_commands(run.path),
-        cautions=_cautions(run),
-        facts=_facts(run),
+        cautions=cautions_of(run),
+        facts=facts_of(run),
         problems=_problems(run),
         columns=[flow_in_words(flow) for flow in shown],
         left_out=len(flows) - len(shown),
@@ -189,106 +171,7 @@ def run_verdict(run: Run, measured: pl.DataFrame) -> str:
 
 def findings_of(run: Run, measured: pl.DataFrame) -> Findings:
     """The facts about a run from its summary."""
-    return findings(run, _means(measured, "mean") | totals_per_minute(run, [FREEZES]))
-
-
-def write_comparison(
-    runs: Mapping[str, Run | Sequence[Run]],
-    out: Path,
-    found: Differences | None = None,
-    *,
-    title: str = "",
-    metrics: Sequence[str] | None = None,
-    wanted: Flows = None,
-    moved: Mapping[str, str] | None = None,
-    drawn: bool = True,
-    differing: Sequence[Run] | None = None,
-) -> Path:
-    """Writes the page ``out``, which compares runs, given by their labels, with the first; returns ``out``.
-
-    Args:
-        runs: by label a run, or the runs of several conditions.
-        out: the file.
-        found: their differences, if the caller already has them.
-        title: the heading; by default the labels.
-        metrics: the metrics in the tables; by default all.
-        wanted: the flows in tables and plots; by default all that do not carry feedback alone.
-        moved: by label of the other runs, a sentence that says which cause moved.
-        drawn: whether each side is one run with traces, about which there are sentences and plots.
-        differing: the runs whose scenarios are compared, if there are several conditions.
-    """
-    sides = {label: [of] if isinstance(of, Run) else list(of) for label, of in runs.items()}
-    alone = {label: of[0] for label, of in sides.items()}
-    found = found or Differences.of({label: {"": Side.of_run(run)} for label, run in alone.items()})
-    compared = found.table(metrics, wanted)
-    pairs = [count or 0 for counts in found.pairs.values() for count in counts]
-    sentences = comparison_verdicts(alone, found.table()) if drawn else [""] * len(sides)
-    known = list(dict.fromkeys(flow for of in sides.values() for run in of for flow in _in_order(run)))
-    flows = (known if wanted is None else chosen_flows(wanted, found.carries))[:MOST_FLOWS]
-    whole = [""] if wanted is None else []
-    window = next(iter(alone.values())).window
-    conditions = compared["condition"].unique(maintain_order=True).to_list() or [""]
-    return write_page(
-        out,
-        "comparison.html",
-        comparison_plots(alone, wanted) if drawn else [],
-        tied=True,
-        labels=[*sides],
-        moved=moved or {},
-        title=title or names_in_words([*sides], len(sides)),
-        differences=scenario_differences([*alone.values()] if differing is None else differing),
-        runs=[
-            _side(label, of, sentence) for (label, of), sentence in zip(sides.items(), sentences, strict=True)
-        ],
-        groups=[
-            (
-                ", ".join(filter(None, [condition, flow_in_words(flow) or WHOLE_RUN])),
-                _compared_rows(compared.filter(condition=condition), flow),
-            )
-            for condition in conditions[:MOST_CONDITIONS]
-            for flow in flows + whole
-        ],
-        left_out=max(0, len(conditions) - MOST_CONDITIONS),
-        metrics=METRICS.values(),
-        window=window and window_in_words(window),
-        pairs=pairs,
-        tests=tests_in_words(compared["p"].count(), pairs, asked=metrics is not None or wanted is not None),
-        margin=MARGIN_PERCENT,
-        repeats_in_words=repeats_in_words,
-    )
-
-
-def _side(label: str, runs: Sequence[Run], sentence: str) -> dict[str, Any]:
-    """What the page says of one side; of several conditions only what holds for all of them."""
-    run, *more = runs
-    return {
-        "label": label,
-        "name": run.name.partition(", ")[0] if more else run.name,
-        "calls": f"{len(runs)} conditions" if more else words.calls_of(run),
-        "network": "" if more else words.network_of(run),
-        "verdict": sentence,
-        "cautions": list(dict.fromkeys(caution for one in runs for caution in _cautions(one))),
-        "facts": _facts(run),
-    }
-
-
-def comparison_verdicts(runs: Mapping[str, Run], compared: pl.DataFrame) -> list[str]:
-    """The verdict on each of the compared runs; ``compared`` is the result of ``compare_runs`` for all."""
-    of_others = [_means(compared.filter(label=label), "new") for label in [*runs][1:]]
-    means = [_means(compared, "base"), *of_others]
-    return [verdict(findings(run, of_run)) for run, of_run in zip(runs.values(), means, strict=True)]
-
-
-def _compared_rows(compared: pl.DataFrame, flow: str) -> list[ComparedRow]:
-    """A row for each metric that has a value of the flow in any run."""
-    cells = words.grouped((cell["metric"], cell) for cell in compared.filter(flow=flow).iter_rows(named=True))
-    rows = []
-    for name, of_metric in cells.items():
-        baseline = next((cell for cell in of_metric if cell["base"] is not None), of_metric[0])
-        means = [baseline["base"], *(cell["new"] for cell in of_metric)]
-        if known := [mean for mean in means if mean is not None]:
-            rows.append(ComparedRow(METRICS[name], of_metric, baseline, known[0]))
-    return rows
+    return findings(run, means_of(measured, "mean") | totals_per_minute(run, [FREEZES]))
 
 
 def _rows(table: pl.DataFrame, flows: Sequence[str]) -> list[tuple[Metric, list[dict[str, Any] | None]]]:
@@ -324,7 +207,7 @@ def _problems(run: Run) -> list[tuple[str, list[tuple[str, str, str]]]]:
     ]
 
 
-def _means(table: pl.DataFrame, column: str) -> dict[tuple[str, str], float]:
+def means_of(table: pl.DataFrame, column: str) -> dict[tuple[str, str], float]:
     """The values of a column of the measured table, by metric and flow."""
     known = table.drop_nulls(column).select("metric", "flow", column)
     return {(metric, flow): mean for metric, flow, mean in known.iter_rows()}
@@ -351,14 +234,14 @@ def _streams(run: Run, flows: Sequence[str]) -> list[tuple[str, StreamRates]]:
     return found
 
 
-def _cautions(run: Run) -> list[str]:
+def cautions_of(run: Run) -> list[str]:
     """What a reader must know of the results, beginning with the repeats that are missing."""
     missing = f"{run.unfinished} of {run.planned} repeats did not run to their end."
     resume = [f"{missing} `rtclab run --resume {run.path}` runs them."] if run.unfinished else []
     return [*resume, *words.cautions(run), *imported.cautions(run.traces)]
 
 
-def _facts(run: Run) -> list[tuple[str, str]]:
+def facts_of(run: Run) -> list[tuple[str, str]]:
     """How the run was made, as pairs of name and value."""
     scenario = run.scenario
     backends = {

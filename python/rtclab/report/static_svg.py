@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from html import escape
 from math import floor, log10
 
@@ -20,11 +20,15 @@ from rtclab.report.drawing import (
     Columns,
     Dots,
     Drawing,
+    Intervals,
     Line,
     Mark,
 )
 
 LEFT, RIGHT = 52, 10
+ROW, LETTER = 20, 6
+"""Height of a row of categories, and width of a letter of its name."""
+MOST_LEFT = 250
 POINTS_OF_A_PLOT = 1600
 MOST_POINTS, LEAST_POINTS = 300, 60
 TICKS, COMPACT_TICKS = 5, 2
@@ -42,23 +46,26 @@ MARKER_PATHS = {
 
 @dataclass(frozen=True)
 class _Box:
-    """Width and height of a picture, and its margins above and below the axes."""
+    """Width and height of a picture, and its margins above, below and to the left of the axes."""
 
     width: float
     height: float
     top: float
     bottom: float
+    left: float = LEFT
 
 
 PANEL = _Box(480, 250, 24, 42)
 
 
 def _box(plot: Drawing) -> _Box:
-    """The box of a plot; a row of a timeline is wide and low."""
-    if not plot.compact:
-        return PANEL
-    below = 34 if plot.x.label else 4
-    return _Box(600, plot.height_px + below, 16, below)
+    """The box of a plot: wide and low for a row of a timeline, and tall for many named rows."""
+    if plot.compact:
+        below = 34 if plot.x.label else 4
+        return _Box(600, plot.height_px + below, 16, below)
+    rows = plot.y.end - plot.y.begin if plot.y.names else 0
+    tall = max(PANEL.height, PANEL.top + PANEL.bottom + ROW * rows)
+    return replace(PANEL, height=tall, left=_left(plot.y))
 
 
 def static_svgs(plot: Drawing) -> list[str]:
@@ -66,10 +73,11 @@ def static_svgs(plot: Drawing) -> list[str]:
     lines = sum(isinstance(mark, Line) for mark in plot.marks)
     points = int(np.clip(POINTS_OF_A_PLOT // max(lines, 1), LEAST_POINTS, MOST_POINTS))
     frame, box = _frame(plot), _box(plot)
+    tall = f' style="--height: {box.height:.0f}px"' if box.height > PANEL.height else ""
     return [
-        f'<svg viewBox="0 0 {box.width:g} {box.height:g}" preserveAspectRatio="xMinYMin">'
+        f'<svg viewBox="0 0 {box.width:g} {box.height:g}" preserveAspectRatio="xMinYMin"{tall}>'
         + frame
-        + _text(LEFT, box.top - (4 if plot.compact else 9), axes.title, "start")
+        + _text(box.left, box.top - (4 if plot.compact else 9), axes.title, "start")
         + _text(box.width - RIGHT, box.top - (4 if plot.compact else 9), axes.note, "end")
         + "".join(_drawn(mark, plot, points) for mark in axes.marks)
         + "</svg>"
@@ -77,9 +85,14 @@ def static_svgs(plot: Drawing) -> list[str]:
     ]
 
 
+def _left(axis: Axis) -> float:
+    """The room for the names of a vertical axis."""
+    return min(max([LEFT, *(30 + LETTER * len(name) for name in axis.names)]), MOST_LEFT)
+
+
 def _x(plot: Drawing, values: Array) -> Array:
-    axis = plot.x
-    return LEFT + (values - axis.begin) / (axis.end - axis.begin) * (_box(plot).width - LEFT - RIGHT)
+    axis, box = plot.x, _box(plot)
+    return box.left + (values - axis.begin) / (axis.end - axis.begin) * (box.width - box.left - RIGHT)
 
 
 def _y(plot: Drawing, values: Array) -> Array:
@@ -93,9 +106,12 @@ def _frame(plot: Drawing) -> str:
     box = _box(plot)
     ticks, names = _named(plot.y, COMPACT_TICKS if plot.compact else TICKS)
     heights = _y(plot, ticks)
-    grid = "".join(f"M{LEFT} {at:.1f}H{box.width - RIGHT:g}" for at in heights)
+    grid = "".join(f"M{box.left:g} {at:.1f}H{box.width - RIGHT:g}" for at in heights)
     parts = [f'<path d="{grid}" stroke="{GRID}"/>']
-    parts += [_text(LEFT - 6, at + 4, name, "end") for at, name in zip(heights, names, strict=True)]
+    parts += [
+        _text(box.left - 6, at + 4, name, "end", _squeezed(name, box.left - 12))
+        for at, name in zip(heights, names, strict=True)
+    ]
     if plot.events:
         moments = "".join(
             f"M{at:.1f} {box.top}V{box.height - box.bottom:g}"
@@ -106,12 +122,17 @@ def _frame(plot: Drawing) -> str:
         places, names = _named(plot.x, TICKS)
         below = box.height - box.bottom + 16
         parts += [_text(at, below, name, "middle") for at, name in zip(_x(plot, places), names, strict=True)]
-        parts.append(_text((LEFT + box.width - RIGHT) / 2, box.height - 6, plot.x.label, "middle"))
+        parts.append(_text((box.left + box.width - RIGHT) / 2, box.height - 6, plot.x.label, "middle"))
     if not plot.compact:
         middle = (box.top + box.height - box.bottom) / 2
         turned = f' transform="rotate(-90 12 {middle})"'
         parts.append(_text(12, middle, plot.y.label, "middle", turned))
     return "".join(parts)
+
+
+def _squeezed(name: str, room: float) -> str:
+    """Attributes of a text that is longer than its room."""
+    return f' textLength="{room:g}" lengthAdjust="spacingAndGlyphs"' if LETTER * len(name) > room else ""
 
 
 def _named(axis: Axis, count: int) -> tuple[Array, list[str]]:
@@ -158,6 +179,8 @@ def _drawn(mark: Mark, plot: Drawing, points: int) -> str:
             return _cells(mark, plot)
         case Boxes():
             return _boxes(mark, plot)
+        case Intervals():
+            return _intervals(mark, plot)
 
 
 def _line(line: Line, plot: Drawing, points: int) -> str:
@@ -221,6 +244,16 @@ def _boxes(mark: Boxes, plot: Drawing) -> str:
         for a, b, c, d, text in zip(left, right, top, bottom, mark.labels, strict=False)
     )
     return f'<path d="{boxes}" fill="{mark.look.colour}" opacity="{mark.opacity:g}"/>{texts}'
+
+
+def _intervals(mark: Intervals, plot: Drawing) -> str:
+    x, low, high = (_x(plot, values) for values in (mark.x, mark.low, mark.high))
+    y = _y(plot, mark.y)
+    ends = "".join(f"M{a:.1f} {c:.1f}H{b:.1f}" for a, b, c in _known(low, high, y))
+    path, fill = MARKER_PATHS[mark.look.marker], "#fff" if mark.hollow else mark.look.colour
+    dots = "".join(f'<path transform="translate({a:.1f} {b:.1f})" d="{path}"/>' for a, b in _known(x, y))
+    bars = f'<path d="{ends}" stroke-width="1.6"/>' if ends else ""
+    return f'<g fill="{fill}" stroke="{mark.look.colour}">{bars}{dots}</g>'
 
 
 def _whiskers(mark: Dots | Columns, plot: Drawing) -> str:

@@ -1,7 +1,8 @@
 // Draws the plots in the page's JSON as interactive charts, with BokehJS. Until then the page shows static SVGs.
 "use strict";
 (() => {
-  const INK = "#222", QUIET = "#6b6b6b", LINE_WIDTH = 1.8, LETTER_PX = 8, DIGITS = 4, MOST_TEXTS = 4;
+  const INK = "#222", QUIET = "#6b6b6b", LINE_WIDTH = 1.8, LETTER_PX = 8, DIGITS = 4, MOST_TEXTS = 4,
+    NARROW = 560;
   const plots = JSON.parse(document.getElementById("chart-data").textContent);
   const touch = matchMedia("(pointer: coarse)").matches;
   const sheet = new Bokeh.Document();
@@ -56,9 +57,17 @@
     }
   }
 
+  // Each row of a vertical axis of categories has room for its name, which has two lines on a narrow screen.
+  function heightOf({ x, y, height, compact: row }, narrow) {
+    if (row) return height + (x.label ? 34 : 0);
+    const rows = y.names.length ? y.end - y.begin : 0;
+    return Math.max(height, 80 + (narrow ? 34 : 22) * rows);
+  }
+
   function figureOf(plot, axes, tools, target) {
+    const narrow = target.clientWidth < NARROW;
     const figure = Bokeh.Plotting.figure({
-      name: plot.name, sizing_mode: "stretch_width", height: plot.height + (plot.compact && plot.x.label ? 34 : 0),
+      name: plot.name, sizing_mode: "stretch_width", height: heightOf(plot, narrow),
       min_border_left: 64, min_border_right: 10, min_border_top: 0, min_border_bottom: plot.compact ? 4 : 40,
       x_range: horizontal(plot).range, y_range: new Bokeh.Range1d({ start: plot.y.begin, end: plot.y.end }),
       x_axis_label: plot.x.label || null, y_axis_label: plot.compact ? null : plot.y.label, outline_line_color: null,
@@ -76,7 +85,7 @@
     figure.yaxes[0].formatter = new Bokeh.BasicTickFormatter({ use_scientific: false });
     const across = namesOf(plot.x), most = target.clientWidth / across.length / LETTER_PX;
     const named = [[figure.xaxes[0], figure.xgrids[0], across.map(([place, name]) => [place, inLines(name, most)])],
-      [figure.yaxes[0], figure.ygrids[0], namesOf(plot.y)]];
+      [figure.yaxes[0], figure.ygrids[0], namesOf(plot.y).map(([place, name]) => [place, narrow ? name.replace(/(, |: )/, "$1\n") : name])]];
     for (const [axis, grid, places] of named.filter(([, , places]) => places.length)) {
       axis.setv({ ticker: new Bokeh.FixedTicker({ ticks: places.map(([place]) => place) }),
         major_label_overrides: new Map(places), major_tick_line_color: null });
@@ -118,10 +127,22 @@
     return { range: [], thing: [boxes, texts] };
   }
 
+  function drawIntervals(figure, { x, y, low, high, colour, marker, hollow }) {
+    const ends = (values) => values.map((value, index) => value ?? x[index]);
+    const source = new Bokeh.ColumnDataSource({ data: { x, y, low: ends(low), high: ends(high) } });
+    const [at, row, left, right] = ["x", "y", "low", "high"].map((field) => ({ field }));
+    return { range: [], thing: [
+      figure.segment({ x0: left, x1: right, y0: row, y1: row, source, line_color: colour, line_width: 1.6 }),
+      figure.scatter({ x: at, y: row, source, marker, size: 8, line_color: colour,
+        fill_color: hollow ? "#fff" : colour }),
+    ] };
+  }
+
   // Draws a mark; returns the renderers of the mark itself and of the range around it.
   function draw(figure, mark) {
     if (mark.kind === "cells") return drawCells(figure, mark);
     if (mark.kind === "boxes") return drawBoxes(figure, mark);
+    if (mark.kind === "intervals") return drawIntervals(figure, mark);
     // JSON has no NaN, and Bokeh draws null at 0.
     const gaps = (values) => values.map((value) => value ?? NaN);
     const source = new Bokeh.ColumnDataSource({ data: { x: mark.x, y: gaps(mark.y),
@@ -190,8 +211,18 @@
     return found.slice(0, MOST_TEXTS).map((index) => [says(index), INK, mark.colour]);
   }
 
+  // What the intervals in the row at the pointer say, below the name of the row.
+  function rowAt(plot, marks, y) {
+    const row = nearest(plot.y, y), name = plot.y.names[plot.y.places.indexOf(row)];
+    const said = marks.flatMap((mark) => mark.y.flatMap((at, index) =>
+      nearest(plot.y, at) === row ? [[mark.texts[index], mark.colour]] : []));
+    return [[name, INK], ...said];
+  }
+
   // Lines of the box at the pointer: its position, and the value of every visible curve.
   function valuesAt(plot, axes, off, x, y) {
+    const intervals = axes.marks.filter((mark) => mark.kind === "intervals" && !off.has(mark.label));
+    if (intervals.length) return rowAt(plot, intervals, y);
     const lines = [[placeOn(plot.x, x), INK]];
     for (const mark of axes.marks.filter((one) => !off.has(one.label))) {
       if (mark.kind === "cells") {
