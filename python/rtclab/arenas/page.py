@@ -19,7 +19,7 @@ from rtclab.metrics.budget import BUDGET_MS
 from rtclab.metrics.statistics import BOOTSTRAP_DRAWS, means_of_known
 from rtclab.phrases import count, names_in_words
 from rtclab.report import number, render
-from rtclab.report.answer import Answer, Figure, Step
+from rtclab.report.answer import Answer, Figure, NextStep
 from rtclab.report.words import grouped
 from rtclab.report.words import machine as machine_in_words
 from rtclab.trace import window_in_words, write_text
@@ -169,19 +169,19 @@ def _open(pick: findings.Recommendation, controls: Sequence[str]) -> str:
     return f"If {pick.use.when}: {lead}, which may be chance; {many} such cases would show it.{pick.left_out}"
 
 
-def _steps(arena: Arena, picks: Sequence[findings.Recommendation]) -> list[Step]:
+def _steps(arena: Arena, picks: Sequence[findings.Recommendation]) -> list[NextStep]:
     """The command of the first failure, and the suite whose cases tell of every use."""
     by_name, steps = {case.name: case for case in arena.suite.cases}, []
     for control, case, _, _ in arena.values.failures().head(1).iter_rows():
         _, command = _cell(arena, by_name[case], control)
-        steps.append(Step(f"see why {control} failed in {case}:", command))
+        steps.append(NextStep(f"see why {control} failed in {case}:", command))
     few = any(len(pick.cases) < findings.FEWEST_CASES for pick in picks)
     if few and arena.suite.name != WHOLE_SUITE and len(arena.controls) > 1:
         words = ["rtclab", "arena", *arena.controls, "--suite", WHOLE_SUITE]
-        steps.append(Step("run the suite with enough cases for every use:", shlex.join(words)))
+        steps.append(NextStep("run the suite with enough cases for every use:", shlex.join(words)))
     if not steps and arena.suite.cases:
         case, control = arena.suite.cases[0], next(iter(arena.controls))
-        steps.append(Step(f"see {control} in {case.name} from inside:", _cell(arena, case, control)[1]))
+        steps.append(NextStep(f"see {control} in {case.name} from inside:", _cell(arena, case, control)[1]))
     return steps
 
 

@@ -19,7 +19,7 @@ from rtclab.experiment import metrics_of
 from rtclab.metrics import METRICS, Metric, prediction_interval
 from rtclab.phrases import names_in_words
 from rtclab.report import flow_in_words
-from rtclab.report.answer import Answer, Figure, Step
+from rtclab.report.answer import Answer, Figure, NextStep
 from rtclab.report.drawing import Cells
 from rtclab.report.page import write_page as write
 from rtclab.report.plot import Plot
@@ -106,8 +106,8 @@ DECIDE = ("capacity", "delay")
 def answer(findings: Sequence[Finding], rows: Mapping[str, Sequence[MetricComparison]], file: str) -> Answer:
     """What was estimated, whether simulations of it are like the call, and what to do next."""
     steps = [
-        Step("run the scenario:", shlex.join(["rtclab", "run", file])),
-        Step("find what would help:", shlex.join(["rtclab", "remedy", file])),
+        NextStep("run the scenario:", shlex.join(["rtclab", "run", file])),
+        NextStep("find what would help:", shlex.join(["rtclab", "remedy", file])),
     ]
     figures = [
         Figure(

@@ -11,7 +11,7 @@ from markupsafe import Markup
 from rtclab.gates.checks import Check, quantity
 from rtclab.metrics import METRICS
 from rtclab.phrases import count
-from rtclab.report.answer import Answer, Figure, Step
+from rtclab.report.answer import Answer, Figure, NextStep
 from rtclab.report.page import write_page as write
 from rtclab.report.words import flow_in_words, number
 
@@ -93,15 +93,17 @@ def _news(failing: list[CheckRow]) -> list[str]:
     return [f"{told}; it does not tell of {unknown} more." if unknown else f"{told}."]
 
 
-def _steps(result: GateResult, failing: list[CheckRow]) -> list[Step]:
+def _steps(result: GateResult, failing: list[CheckRow]) -> list[NextStep]:
     steps = []
     first = next(iter(result.failing_scenarios), "")
     if command := result.command(first):
-        steps.append(Step(f"run {first} alone, with the same seeds, traces and a report:", command))
+        steps.append(NextStep(f"run {first} alone, with the same seeds, traces and a report:", command))
     if result.file and failing and all(line.worst.compares for line in failing):
         options = ["--update-baseline", "--reason", "WHY"]
         steps.append(
-            Step("if the change is wanted, keep it:", shlex.join(["rtclab", "gate", result.file, *options]))
+            NextStep(
+                "if the change is wanted, keep it:", shlex.join(["rtclab", "gate", result.file, *options])
+            )
         )
     return steps
 

@@ -11,7 +11,7 @@ MARKS = (GOOD, POOR, BAD)
 
 
 @dataclass(frozen=True)
-class Step:
+class NextStep:
     """What a reader may do next, in words that a command follows, and the command."""
 
     what: str
@@ -56,5 +56,5 @@ class Answer:
     how: str
     mark: str = ""
     why: str = ""
-    steps: Sequence[Step] = ()
+    steps: Sequence[NextStep] = ()
     figures: Sequence[Figure] = ()

@@ -15,7 +15,7 @@ from rtclab.metrics.series import NO_SAMPLES, SECOND_NS, Array, Samples
 from rtclab.monitoring import STANDARD_INPUT, Tables
 from rtclab.phrases import count, names_in_words
 from rtclab.report import plot_kinds
-from rtclab.report.answer import Answer, Figure, Step
+from rtclab.report.answer import Answer, Figure, NextStep
 from rtclab.report.bands import band, points_per_line, thinned
 from rtclab.report.drawing import Style
 from rtclab.report.page import write_page
@@ -144,11 +144,13 @@ def answer(seen: Tables, source: str) -> Answer:
     unknown = (streams["kind_origin"] == "inferred").any()
     steps = []
     if source != STANDARD_INPUT and Path(source).is_file():
-        steps.append(Step("measure it as a run, with a report:", shlex.join(["rtclab", "import", source])))
+        steps.append(
+            NextStep("measure it as a run, with a report:", shlex.join(["rtclab", "import", source]))
+        )
         if unknown:
             command = ["rtclab", "monitor", source, "--sdp", "call.sdp", "--plot", "streams.html"]
             steps.append(
-                Step("kinds of media are inferred; with a session description:", shlex.join(command))
+                NextStep("kinds of media are inferred; with a session description:", shlex.join(command))
             )
     return Answer(how, steps=steps, figures=_figures(once))
 

@@ -12,8 +12,8 @@ import polars as pl
 from rtclab.experiment.comparison import MARGIN_PERCENT
 from rtclab.metrics import METRICS
 from rtclab.metrics.registry import essentials
-from rtclab.phrases import MOST_REPEATS, count, names_in_words
-from rtclab.report.answer import Answer, Figure, Step
+from rtclab.phrases import MOST_REPEATS, count, name_for_commands, names_in_words
+from rtclab.report.answer import Answer, Figure, NextStep
 from rtclab.report.differences import scenario_differences
 from rtclab.report.verdict import LEAST_FREEZE_S, LEAST_LOSS_PERCENT
 from rtclab.report.words import IMPORTED, MISSING, flow_in_words, number
@@ -192,7 +192,7 @@ class Compared:
     def of_runs(cls, runs: Mapping[str, Run], compared: pl.DataFrame) -> Self:
         """What is said of runs, given by their labels; ``compared`` is the table of their differences."""
         of_sides = list(runs.values())
-        return cls([*runs], of_sides, compared.to_dicts(), [str(run.path) for run in of_sides])
+        return cls([*runs], of_sides, compared.to_dicts(), [name_for_commands(run.path) for run in of_sides])
 
     @property
     def others(self) -> Sequence[str]:
@@ -342,26 +342,22 @@ class Compared:
         several = len(self.others) > 1
         return [_figure(cell, cell["label"] if several else "") for cell in found[:MOST_FIGURES]]
 
-    def _steps(self) -> list[Step]:
+    def _steps(self) -> list[NextStep]:
         """How to find out why runs differ or failed, and what would settle what is open."""
         gone = [run for run in self.runs if not run.finished]
         if gone and self.command == "run":
-            return [
-                Step(f"why no repeat of {gone[0].name} finished:", f"rtclab show {_quoted(gone[0].path)}")
-            ]
+            return [NextStep(f"why no repeat of {gone[0].name} finished:", _command("show", gone[0]))]
         found = []
         differing = {cell["label"] for cell in self.cells if cell["verdict"] in DIFFERS}
         if self.command == "run" and len(differing) == 1 and all(run.traces for run in self.runs):
             after = self.runs[self.labels.index(differing.pop())]
-            found.append(
-                Step("what limited its flows and froze its video:", f"rtclab why {_quoted(after.path)}")
-            )
+            found.append(NextStep("what limited its flows and froze its video:", _command("why", after)))
         sources = [_quoted(one) for one in dict.fromkeys(self.sources)]
         undecided = self._undecided()
         if undecided is not None and not any(run.backend in IMPORTED for run in self.runs):
             what, repeats = undecided
             resumed = [f"rtclab {self.command} --resume {one} --repeats {repeats}" for one in sources]
-            found.append(Step(f"{what}:", " && ".join(resumed)))
+            found.append(NextStep(f"{what}:", " && ".join(resumed)))
         unclear = important(
             [cell for cell in self.cells if cell["verdict"] == TOO_FEW and cell["p"]], self._essential
         )
@@ -369,7 +365,7 @@ class Compared:
             by = f" --by {shlex.quote(self.by)}" if self.by else ""
             metric = unclear[0]["metric"]
             found.append(
-                Step(
+                NextStep(
                     "what was expected before the runs may be tested alone:",
                     f"rtclab compare {' '.join(sources)}{by} --hypothesis {metric}",
                 )
@@ -399,6 +395,10 @@ class Compared:
 
 def _sentence(text: str) -> str:
     return text[:1].upper() + text[1:]
+
+
+def _command(verb: str, run: Run) -> str:
+    return f"rtclab {verb} {_quoted(name_for_commands(run.path))}"
 
 
 def _quoted(path: object) -> str:

@@ -13,7 +13,7 @@ from rtclab.metrics.media import frozen_spans
 from rtclab.metrics.rate import path_changes
 from rtclab.metrics.series import Array, span_ns
 from rtclab.phrases import name_for_commands, names_in_words
-from rtclab.report.answer import BAD, GOOD, MARKS, POOR, Answer, Figure, Step
+from rtclab.report.answer import BAD, GOOD, MARKS, POOR, Answer, Figure, NextStep
 from rtclab.report.quality import FREEZES, FREEZES_SOURCE, SCALES, Judged, judged, worst
 from rtclab.report.verdict import Findings, verdict
 from rtclab.report.why import Why
@@ -321,21 +321,21 @@ def _fall_before(run: Run, flows: Sequence[str], at_s: int) -> str:
     return f", after {path} {left} at {change_s:g} s"
 
 
-def steps_of(run: Run, mark: str) -> list[Step]:
+def steps_of(run: Run, mark: str) -> list[NextStep]:
     """What to do next with a run whose worst mark is ``mark``."""
     name = name_for_commands(run.path)
     if run.unfinished and run.backend not in IMPORTED:
-        return [Step("what is missing:", f"rtclab run --resume {run.path}")]
+        return [NextStep("what is missing:", f"rtclab run --resume {run.path}")]
     if not run.traces:
         return []
     if mark in (POOR, BAD):
         return [
-            Step("what would help:", f"rtclab remedy {name}"),
-            Step("every account:", f"rtclab why {name} --all"),
+            NextStep("what would help:", f"rtclab remedy {name}"),
+            NextStep("every account:", f"rtclab why {name} --all"),
         ]
     if run.backend == "sim" and str(run.scenario.get("name")) in shipped():
-        return [Step("do browsers agree?", f"rtclab run {run.scenario['name']} --backend live")]
-    return [Step("all metrics:", f"rtclab measure {name} --all")]
+        return [NextStep("do browsers agree?", f"rtclab run {run.scenario['name']} --backend live")]
+    return [NextStep("all metrics:", f"rtclab measure {name} --all")]
 
 
 def _figures(run: Run, measured: pl.DataFrame, found: Findings, marked: Sequence[Judged]) -> list[Figure]:

@@ -9,7 +9,7 @@ from typing import TypeVar
 from rtclab.experiment.fields import Field
 from rtclab.metrics import METRICS
 from rtclab.phrases import names_in_words
-from rtclab.report.answer import Answer, Figure, Step
+from rtclab.report.answer import Answer, Figure, NextStep
 from rtclab.report.field_names import field_in_words, in_order, short_values
 from rtclab.report.quality import SCALES
 from rtclab.report.sweep_values import (
@@ -340,7 +340,7 @@ def _figure(
     )
 
 
-def _steps(found: Facts) -> list[Step]:
+def _steps(found: Facts) -> list[NextStep]:
     """The commands that show the worst condition over time, and which differences are more than chance."""
     steps = []
     conditions = {key for of in found.points.values() for key in of}
@@ -348,16 +348,16 @@ def _steps(found: Facts) -> list[Step]:
     if key in found.example:
         which = "worst condition" if len(conditions) > 1 else "condition"
         place = _place(found.fields, key)
-        steps.append(Step(f"see the {which} ({place}) over time, simulated:", found.example[key]))
+        steps.append(NextStep(f"see the {which} ({place}) over time, simulated:", found.example[key]))
     if not found.path or not conditions:
         return steps
     if _are_single(found):
         more = f"rtclab sweep --resume {found.path} --repeats {REPEATS}"
-        return [*steps, Step("add repeats, so that differences can be told from chance:", more)]
+        return [*steps, NextStep("add repeats, so that differences can be told from chance:", more)]
     if len(conditions) > 1:
         one = max((one for one in found.fields if one.count > 1), key=found.effect)
         what = f"see which differences along the {field_in_words(one.name)} are more than chance:"
-        steps.append(Step(what, f"rtclab compare {found.path} --by {one.name}"))
+        steps.append(NextStep(what, f"rtclab compare {found.path} --by {one.name}"))
     return steps
 
 

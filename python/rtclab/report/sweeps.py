@@ -16,7 +16,7 @@ from rtclab.experiment.fields import Field
 from rtclab.experiment.flows import Flows
 from rtclab.experiment.summary import marginal_of, measured_s
 from rtclab.metrics import METRICS, Metric, essentials
-from rtclab.phrases import count
+from rtclab.phrases import count, name_for_commands
 from rtclab.report.answer import Answer
 from rtclab.report.drawing import INK, Axes, Cells, Dots, Line, Mark, Style
 from rtclab.report.field_names import field_in_words, heading, in_order, short_values
@@ -211,7 +211,7 @@ class SweepPage:
             empty=empty,
             flows=self.rows["flow"].n_unique() if self.metrics else 0,
             example=self.commands,
-            path=str(results.path) if results.fields else "",
+            path=name_for_commands(results.path) if results.fields else "",
         )
 
     def _averaged(self, metric: Metric, fields: Sequence[Field]) -> pl.DataFrame:
