@@ -74,6 +74,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     },
     "estimate": {
         "errors",
+        "phrases",
         "scenario",
         "monitoring",
         "trace",

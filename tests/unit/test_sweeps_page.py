@@ -23,7 +23,7 @@ from rtclab.report.sweep_answer import Facts, answer, verdict
 from rtclab.report.sweep_examples import example_command
 from rtclab.report.sweep_maps import heat_map, oriented
 from rtclab.report.sweep_plots import cut, on_route
-from rtclab.report.sweep_values import Estimate, amount, flows_are_alike, three_digits
+from rtclab.report.sweep_values import Interval, amount, flows_are_alike, three_digits
 from rtclab.report.sweeps import SweepPage, SweepView, largest_pictures
 from rtclab.scenario import Scenario
 
@@ -86,11 +86,11 @@ def test_amounts_have_three_digits(value: float, unit: str, words: str) -> None:
     assert "e" not in three_digits(value)
 
 
-def known(mean: float, half: float, repeats: int = 5, flow: str = "alice->bob") -> Estimate:
-    return Estimate(mean, mean - half, mean + half, flow, repeats)
+def known(mean: float, half: float, repeats: int = 5, flow: str = "alice->bob") -> Interval:
+    return Interval(mean, mean - half, mean + half, flow, repeats)
 
 
-def of_one_field(field: Field, **values: list[Estimate]) -> Facts:
+def of_one_field(field: Field, **values: list[Interval]) -> Facts:
     """What is known of a sweep of one field, from the estimates of each metric."""
     along = {name: dict(zip(field.texts, of, strict=True)) for name, of in values.items()}
     points = {name: {(text,): one for text, one in of.items()} for name, of in along.items()}
@@ -117,7 +117,7 @@ def test_the_answer_names_only_what_differs_beyond_the_intervals() -> None:
         ([known(3, 2), known(3, 2), known(4, 1)], ""),
     ],
 )
-def test_freezes_begin_where_their_interval_is_above_zero(freezes: list[Estimate], words: str) -> None:
+def test_freezes_begin_where_their_interval_is_above_zero(freezes: list[Interval], words: str) -> None:
     rates = [known(1000, 1), known(900, 1), known(500, 1)]
     said = verdict(of_one_field(LOSS, receiving_rate=rates, freeze_duration=freezes))
     assert said.removesuffix(".").partition("; ")[2] == words
@@ -232,7 +232,7 @@ def test_the_page_has_a_map_for_each_metric_with_a_command_for_each_cell(grid: R
         assert examples[int(at)][0] == f"link.up.capacity = {capacity}, link.up.loss = {loss}"
 
 
-def estimates(values: dict[tuple[str, str], float]) -> dict[tuple[str, str], Estimate]:
+def estimates(values: dict[tuple[str, str], float]) -> dict[tuple[str, str], Interval]:
     return {key: known(value, 1) for key, value in values.items()}
 
 

@@ -61,7 +61,7 @@ class ComparedRow:
 
 
 @dataclass(frozen=True)
-class Group:
+class FoldedGroup:
     """Rows of one verdict, those of essential metrics and then the largest differences first."""
 
     title: str
@@ -181,7 +181,7 @@ def _cautions(sides: Mapping[str, Sequence[Run]]) -> Iterator[str]:
         yield caution if len(labels) == len(sides) else f"{names_in_words(labels, MOST_NAMES)}: {caution}"
 
 
-def _groups(compared: pl.DataFrame) -> list[Group]:
+def _groups(compared: pl.DataFrame) -> list[FoldedGroup]:
     """The rows by what is said of them: those that differ, and folded those that do not or cannot be told."""
     cells = compared.to_dicts()
     order = {_key(cell): place for place, cell in reversed([*enumerate(essential_first(cells))])}
@@ -196,7 +196,7 @@ def _groups(compared: pl.DataFrame) -> list[Group]:
         "": "With a value on one side only",
     }
     return [
-        Group(f"{title} ({len(of)})", of[:MOST_ROWS], max(0, len(of) - MOST_ROWS), said != DIFFERS[0])
+        FoldedGroup(f"{title} ({len(of)})", of[:MOST_ROWS], max(0, len(of) - MOST_ROWS), said != DIFFERS[0])
         for said, title in titles.items()
         if (of := of_verdicts.get(said))
     ]

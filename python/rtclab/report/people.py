@@ -40,7 +40,7 @@ LIMITED = "limited_by_"
 
 
 @dataclass(frozen=True)
-class Cell:
+class Seen:
     """How a receiver saw a sender: the flow, its mark, and what is written into the cell."""
 
     flow: str
@@ -72,7 +72,7 @@ class People:
 
     receivers: Sequence[str]
     senders: Sequence[str]
-    rows: Sequence[Sequence[Cell | None]]
+    rows: Sequence[Sequence[Seen | None]]
     cards: Sequence[Person]
     data: str
 
@@ -95,7 +95,7 @@ def people_of(run: Run, found: Findings, marked: Sequence[Judged]) -> People | N
     senders = _by_suffering(names, {flow: found.senders[flow] for flow in pairs.values()}, marks, found)
     rows = [
         [
-            Cell(flow, marks[flow], _in_cell(found, flow))
+            Seen(flow, marks[flow], _in_cell(found, flow))
             if (flow := pairs.get((receiver, sender), ""))
             else None
             for sender in senders

@@ -18,7 +18,7 @@ from rtclab.report.sweep_values import (
     LIMITS,
     LOSS,
     RATE,
-    Estimate,
+    Interval,
     amount,
     best,
     interval,
@@ -48,7 +48,7 @@ THINGS = {
 TOOK = {"picture_delay": "pictures take", "sound_delay": "sound takes"}
 
 Key = TypeVar("Key")
-Values = Mapping[str, Estimate]
+Values = Mapping[str, Interval]
 """The worst flow's estimate by the value of a field, as it was written."""
 
 
@@ -71,7 +71,7 @@ class Facts:
 
     fields: Sequence[Field]
     along: Mapping[str, Mapping[str, Values]]
-    points: Mapping[str, Mapping[tuple[str, ...], Estimate]]
+    points: Mapping[str, Mapping[tuple[str, ...], Interval]]
     seconds: float | None = None
     failed: int = 0
     planned: int = 0
@@ -212,7 +212,7 @@ def _most(found: Facts, one: Field, fields: Sequence[Field], ends: tuple[str, st
     return f", most at {short_values(other)[most]} ({costs[most]:.0f} %)"
 
 
-def _cost(good: Estimate, bad: Estimate) -> float:
+def _cost(good: Interval, bad: Interval) -> float:
     """By how many percent a value is lower than the better one."""
     return 100 * (1 - bad.mean / good.mean) if good.mean else 0.0
 
@@ -258,7 +258,7 @@ def _from(values: Values, texts: Sequence[str], limit: float) -> str:
     return [text for text in texts if text in values][begin]
 
 
-def _ends(of_field: Mapping[str, Values], name: str, texts: Sequence[str]) -> tuple[Estimate, ...]:
+def _ends(of_field: Mapping[str, Values], name: str, texts: Sequence[str]) -> tuple[Interval, ...]:
     """The estimates of a metric at the first and the last value that have one; empty if there are fewer."""
     known = [of_field.get(name, {})[text] for text in texts if text in of_field.get(name, {})]
     return (known[0], known[-1]) if len(known) > 1 else ()
@@ -286,11 +286,11 @@ def _is_loss(one: Field) -> bool:
     return one.name.endswith("loss")
 
 
-def _amount(name: str, found: Estimate) -> str:
+def _amount(name: str, found: Interval) -> str:
     return amount(found.mean, METRICS[name].unit)
 
 
-def _key_of(values: Mapping[Key, Estimate], wanted: Estimate) -> Key:
+def _key_of(values: Mapping[Key, Interval], wanted: Interval) -> Key:
     return next(key for key, one in values.items() if one is wanted)
 
 
@@ -315,7 +315,7 @@ def _figures(found: Facts) -> list[Figure]:
 
 
 def _figure(
-    found: Facts, name: str, one: Estimate, key: tuple[str, ...], *, several: bool, choose: object
+    found: Facts, name: str, one: Interval, key: tuple[str, ...], *, several: bool, choose: object
 ) -> Figure:
     """The extreme value of a metric, and where it is."""
     metric = METRICS[name]

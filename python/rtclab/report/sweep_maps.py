@@ -12,7 +12,7 @@ from rtclab.metrics import Metric
 from rtclab.report.drawing import COLOURS, LIGHTEST, Cells, Style
 from rtclab.report.field_names import heading, in_order, short_numbers, short_values, unit_of
 from rtclab.report.sweep_plots import MAX_PRINTED_CELLS
-from rtclab.report.sweep_values import LIMITS, Estimate, Limit, amount, interval, three_digits
+from rtclab.report.sweep_values import LIMITS, DrawnLimit, Interval, amount, interval, three_digits
 from rtclab.report.words import MISSING, flow_in_words
 
 LONG = 24
@@ -67,7 +67,7 @@ class Map:
     rows: Sequence[tuple[str, Sequence[Cell]]]
     scale: tuple[str, str]
     colours: tuple[str, str]
-    limits: Sequence[tuple[str, Limit]]
+    limits: Sequence[tuple[str, DrawnLimit]]
     printed: bool
 
 
@@ -80,7 +80,7 @@ def oriented(first: Field, second: Field) -> tuple[Field, Field]:
 def heat_map(
     metric: Metric,
     fields: tuple[Field, Field],
-    found: Mapping[tuple[str, str], Estimate],
+    found: Mapping[tuple[str, str], Interval],
     whose: str,
     between: tuple[float, float],
     commands: Mapping[tuple[str, str], int],
@@ -146,7 +146,7 @@ def _without_unit(field: Field) -> dict[str, str]:
     return dict(zip(field.texts, short_numbers(field), strict=True))
 
 
-def _drawn_limits(metric: Metric, found: Mapping[tuple[str, str], Estimate]) -> list[tuple[str, Limit]]:
+def _drawn_limits(metric: Metric, found: Mapping[tuple[str, str], Interval]) -> list[tuple[str, DrawnLimit]]:
     """The limits that some values exceed and others do not, with the kind of their line."""
     limits = LIMITS.get(metric.name, ())
     kinds = KINDS[-len(limits) :] if limits else ()
@@ -159,7 +159,7 @@ def _drawn_limits(metric: Metric, found: Mapping[tuple[str, str], Estimate]) -> 
 
 
 def _edges(
-    metric: Metric, found: Mapping[tuple[str, str], Estimate], keys: Sequence[Sequence[tuple[str, str]]]
+    metric: Metric, found: Mapping[tuple[str, str], Interval], keys: Sequence[Sequence[tuple[str, str]]]
 ) -> dict[tuple[str, str], str]:
     """By cell, classes for its left and upper edge, if a limit is between it and its neighbour there.
 
@@ -180,7 +180,7 @@ def _edges(
     return classes
 
 
-def _result(metric: Metric, fields: tuple[Field, Field], found: Mapping[tuple[str, str], Estimate]) -> str:
+def _result(metric: Metric, fields: tuple[Field, Field], found: Mapping[tuple[str, str], Interval]) -> str:
     """The highest and the lowest value, and where they are."""
     shown = [short_values(one) for one in fields]
     ends = []

@@ -19,7 +19,7 @@ DECIDING = (RATE, FREEZES, *DELAYS, LOSS)
 
 
 @dataclass(frozen=True)
-class Limit:
+class DrawnLimit:
     """A value that a metric should not exceed, in the metric's unit, and who says so."""
 
     value: float
@@ -27,17 +27,17 @@ class Limit:
     source: str
 
 
-LIMITS: dict[str, tuple[Limit, ...]] = {
-    name: tuple(Limit(value, f"{value:g} ms", scale.source) for value in (scale.good, scale.bad))
+LIMITS: dict[str, tuple[DrawnLimit, ...]] = {
+    name: tuple(DrawnLimit(value, f"{value:g} ms", scale.source) for value in (scale.good, scale.bad))
     for name, scale in SCALES.items()
     if name in DELAYS
 }
-LIMITS[FREEZES] = (Limit(0, "any freeze", ""),)
+LIMITS[FREEZES] = (DrawnLimit(0, "any freeze", ""),)
 """The limits of metrics that have any, in ascending order."""
 
 
 @dataclass(frozen=True)
-class Estimate:
+class Interval:
     """A mean over repeats with its 95 % interval, of the flow that has it.
 
     The ends are NaN for a single repeat. They are the mean if all repeats gave the same value.
@@ -49,43 +49,43 @@ class Estimate:
     flow: str
     repeats: int
 
-    def apart(self, other: Estimate) -> bool:
+    def apart(self, other: Interval) -> bool:
         """Whether the intervals do not overlap; never for single repeats."""
         return self.high < other.low or other.high < self.low
 
-    def meets(self, other: Estimate) -> bool:
+    def meets(self, other: Interval) -> bool:
         """Whether the intervals overlap, or the means are equal."""
         return self.mean == other.mean or (self.low <= other.high and other.low <= self.high)
 
 
-def estimate(row: Mapping[str, object]) -> Estimate:
+def estimate(row: Mapping[str, object]) -> Interval:
     """The estimate in a row of a summary."""
     mean, repeats = float(str(row["mean"])), int(str(row["repeats"]))
     if repeats < 2:
-        return Estimate(mean, nan, nan, str(row["flow"]), repeats)
+        return Interval(mean, nan, nan, str(row["flow"]), repeats)
     low, high = (mean if row[end] is None else float(str(row[end])) for end in ("ci95_low", "ci95_high"))
-    return Estimate(mean, low, high, str(row["flow"]), repeats)
+    return Interval(mean, low, high, str(row["flow"]), repeats)
 
 
-def worst(metric: Metric, found: Iterable[Estimate]) -> Estimate:
+def worst(metric: Metric, found: Iterable[Interval]) -> Interval:
     """The worst of the estimates of several flows; the largest one if no direction is better."""
     return (min if metric.better == "higher" else max)(found, key=lambda one: one.mean)
 
 
-def best(metric: Metric, found: Iterable[Estimate]) -> Estimate:
+def best(metric: Metric, found: Iterable[Interval]) -> Interval:
     """The best of several estimates; the smallest one if no direction is better."""
     return (max if metric.better == "higher" else min)(found, key=lambda one: one.mean)
 
 
-def by_point(rows: pl.DataFrame, fields: Sequence[str]) -> dict[tuple[str, ...], dict[str, Estimate]]:
+def by_point(rows: pl.DataFrame, fields: Sequence[str]) -> dict[tuple[str, ...], dict[str, Interval]]:
     """The estimates of one metric's summary, by the values of some fields, and by flow."""
-    found: dict[tuple[str, ...], dict[str, Estimate]] = {}
+    found: dict[tuple[str, ...], dict[str, Interval]] = {}
     for row in rows.drop_nulls("mean").iter_rows(named=True):
         found.setdefault(tuple(str(row[name]) for name in fields), {})[row["flow"]] = estimate(row)
     return found
 
 
-def worst_by_point(rows: pl.DataFrame, fields: Sequence[str]) -> dict[tuple[str, ...], Estimate]:
+def worst_by_point(rows: pl.DataFrame, fields: Sequence[str]) -> dict[tuple[str, ...], Interval]:
     """The worst flow's estimate in one metric's summary, by the values of some fields."""
     if rows.is_empty():
         return {}
@@ -122,7 +122,7 @@ def three_digits(value: float) -> str:
     return f"{value:.3g}".replace("-", "−")
 
 
-def interval(found: Estimate, unit: str) -> str:
+def interval(found: Interval, unit: str) -> str:
     """The interval of an estimate in words; empty for a single repeat, or if all values were equal."""
     if not found.low < found.high:
         return ""

@@ -27,7 +27,7 @@ from rtclab.report.sweep_examples import FILE, can_be_set, example_command, need
 from rtclab.report.sweep_maps import Map, heat_map
 from rtclab.report.sweep_plots import GROUP_WIDTH, MAX_FLOWS, MAX_LINES, MAX_PRINTED_CELLS, cut, sweep_plot
 from rtclab.report.sweep_values import (
-    Estimate,
+    Interval,
     by_point,
     deciding,
     flows_are_alike,
@@ -189,8 +189,8 @@ class SweepPage:
     def _facts(self) -> Facts:
         results, fields = self.results, self.varied
         lasts = {measured_s(run) for run in results.runs}
-        along: dict[str, dict[str, Mapping[str, Estimate]]] = {field.name: {} for field in fields}
-        points: dict[str, Mapping[tuple[str, ...], Estimate]] = {}
+        along: dict[str, dict[str, Mapping[str, Interval]]] = {field.name: {} for field in fields}
+        points: dict[str, Mapping[tuple[str, ...], Interval]] = {}
         for metric in self.metrics:
             of_summary = self.summary.filter((pl.col("metric") == metric.name) & (pl.col("flow") != ""))
             points[metric.name] = worst_by_point(of_summary, self._names)
