@@ -650,7 +650,7 @@ def test_the_page_and_plot_of_a_window_without_packets_exist(tmp_path: Path) -> 
     runs = {name: write_run(tmp_path, [call_tables(1, duration_s=10)]) for name in "ab"}
     runs = {name: replace(run, window=(2, 5)) for name, run in runs.items()}
     page = write_comparison(runs, tmp_path / "page.html")
-    charts = json.loads(page.read_text().partition('id="charts">')[2].partition("</script>")[0])
+    charts = json.loads(page.read_text().partition('id="chart-data">')[2].partition("</script>")[0])
     assert [chart["name"] for chart in charts][:2] == ["rate", "delay"]
     assert comparison_plot(runs, "rate").x.begin == 2
 
