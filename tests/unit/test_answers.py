@@ -13,8 +13,8 @@ from synthetic_run import frame, second, write_run
 import rtclab
 from rtclab.experiment import Results, summary_of_run
 from rtclab.report.people import LEVELS, NO_PICTURE, POINTS, people_of
-from rtclab.report.quality import SCALES, judged, stalling_indication, worst
-from rtclab.report.run_answer import answer_of, brief, when_frozen
+from rtclab.report.quality import FREEZES, SCALES, judged, stalling_indication, worst
+from rtclab.report.run_answer import answer_of, brief, when
 from rtclab.report.runs import findings_of
 from rtclab.report.timeline import events_of, timeline
 from rtclab.report.why import why
@@ -109,10 +109,10 @@ def test_the_answer_says_who_when_and_after_what_and_what_to_do_next(bad: Result
 
 def test_the_stretch_with_most_freezes_lies_where_they_are(bad: Results) -> None:
     run = bad.run
-    words = when_frozen(run, ["phone->desk"])
+    words = when(run, ["phone->desk"], FREEZES)
     begin, end = (int(part) for part in words.partition("from ")[2].partition(" s,")[0].split(" to "))
     assert 11 <= begin < end <= 27
-    assert when_frozen(run, ["desk->phone"]) == ""
+    assert when(run, ["desk->phone"], FREEZES) == ""
 
 
 def test_a_good_call_is_called_good_and_has_no_trouble(tmp_path: Path) -> None:

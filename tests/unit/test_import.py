@@ -5,7 +5,6 @@ from __future__ import annotations
 import gzip
 import html
 import json
-import re
 from pathlib import Path
 
 import pytest
@@ -81,7 +80,8 @@ def test_a_capture_becomes_a_run_that_every_command_reads(
 def test_the_report_of_a_capture_is_about_the_call_and_names_its_source(tmp_path: Path) -> None:
     run = rtclab.import_files(wireshark(tmp_path), names=NAMES, out=tmp_path)
     page = page_of(run)
-    assert re.search(r'<p class="lead">Both directions received 80 kbit/s\.</p>', page)
+    assert '<p class="lead good">Good both ways: 80 kbit/s, no packet was lost.</p>' in page
+    assert '<p class="told">Both directions received 80 kbit/s.</p>' in page
     assert "<dd>packets between alice and bob with audio</dd>" in page
     for fact in ("wireshark.pcap", "2023-11-14 22:13:20 UTC", "358 frames"):
         assert f"<dd>{fact}</dd>" in page

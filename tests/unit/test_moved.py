@@ -89,7 +89,7 @@ def test_the_command_its_json_and_its_page_say_which_cause_moved(
             assert {"account", "what", "before", "after"} == answer["moves"][0].keys()
         else:
             assert " ".join(sentence.split()) in " ".join(printed.split())
-    assert f"<p>{sentence}</p>" in html.unescape(page.read_text())
+    assert f"<strong>Why:</strong> {sentence}</p>" in html.unescape(page.read_text())
 
 
 def test_a_check_that_fails_names_the_cause_of_the_worst_flow(tmp_path: Path) -> None:

@@ -573,13 +573,15 @@ def page_of(run: Run) -> str:
 
 
 def leads(page: str) -> list[str]:
-    """The verdicts of a page."""
-    return [html.unescape(lead) for lead in re.findall(r'<p class="lead">(.*?)</p>', page, re.DOTALL)]
+    """The verdicts of a page: the lead, unless it is about marks."""
+    return [
+        html.unescape(lead) for lead in re.findall(r'<p class="(?:lead|told)">(.*?)</p>', page, re.DOTALL)
+    ]
 
 
 def facts(page: str) -> list[tuple[str, str]]:
     """The pairs of name and value on a page."""
-    pairs = re.findall(r"<dt>(.*?)</dt><dd>(.*?)</dd>", page.partition("<details>")[0])
+    pairs = re.findall(r"<dt>(.*?)</dt><dd>(.*?)</dd>", page)
     return [(html.unescape(name), html.unescape(value)) for name, value in pairs]
 
 

@@ -391,7 +391,7 @@ def show_people(run: Run, found: Findings) -> None:
     for name, row in zip(people.receivers, people.rows, strict=True):
         table.add_row(name, *("" if cell is None else f"{cell.text}{MARKED[cell.mark]}" for cell in row))
     print_table(table)
-    print("rows watch, columns are watched: s frozen per minute, × no picture, ! poor, !! bad")
+    print("rows watch columns: s frozen per minute, or what is worse; × no picture; ! poor, !! bad")
 
 
 def show_metrics(measured: pl.DataFrame) -> None:

@@ -189,6 +189,7 @@
     byId("heading").textContent = `${nameOf(repeat)[0].toUpperCase()}${nameOf(repeat).slice(1)}${attempt}: ${stateOf(repeat)}${at}`;
     const reason = outcome ? outcome.reason || outcome.disturbed || outcome.note : "";
     byId("answer").textContent = answerOf(repeat);
+    byId("next").hidden = !(recorded && end && finished);
     byId("reason").textContent = reason;
     byId("reason").hidden = !reason;
     const curves = CURVES.filter(({ field, side }) =>

@@ -10,6 +10,7 @@ import polars as pl
 from rtclab.metrics.accounts.fates import fates_of
 from rtclab.metrics.accounts.losses import CAUSES, lost_packets
 from rtclab.metrics.audio import increases_while_promised
+from rtclab.metrics.media import frozen_spans
 from rtclab.metrics.packets import packets_of, were_recorded
 from rtclab.metrics.series import (
     NO_SAMPLES,
@@ -22,6 +23,7 @@ from rtclab.metrics.series import (
     from_begin,
     gauge,
     samples_in_window,
+    span_ns,
 )
 from rtclab.trace import NS_PER_S, Trace, rows_by
 
@@ -46,6 +48,20 @@ def concealed_percent(trace: Trace, flow: str) -> Samples:
     some = played > 0
     shares = PERCENT * made_up[some] / played[some]
     return Samples((since_s[some] + at_s[some]) / 2, shares, at_s[some] - since_s[some])
+
+
+def frozen_percent(trace: Trace, flow: str) -> Samples:
+    """The part of each second in which video was frozen, in %."""
+    begin_ns, end_ns = span_ns(trace, flow)
+    seconds = np.arange(begin_ns // NS_PER_S, max(-(-end_ns // NS_PER_S), begin_ns // NS_PER_S))
+    middles_s: Array = seconds + np.float64(0.5)
+    frozen = np.zeros(seconds.size)
+    spans = frozen_spans(trace, flow)
+    for from_ns, to_ns in () if spans is None else spans.tolist():
+        overlap = np.minimum((seconds + 1) * NS_PER_S, to_ns) - np.maximum(seconds * NS_PER_S, from_ns)
+        frozen += overlap.clip(min=0)
+    shares: Array = 100 * frozen / NS_PER_S
+    return Samples(middles_s, shares)
 
 
 def lost_percent(trace: Trace, flow: str) -> Samples:

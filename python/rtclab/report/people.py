@@ -10,15 +10,15 @@ from typing import Any
 import numpy as np
 
 from rtclab.metrics import rate
-from rtclab.metrics.media import frozen_spans, picture_delay_ms
-from rtclab.metrics.series import Array, Samples, span_ns
+from rtclab.metrics.media import picture_delay_ms
+from rtclab.metrics.series import Samples
 from rtclab.report.answer import BAD, GOOD, MARKS, POOR
-from rtclab.report.courses import frame_height, reported_lost_percent
+from rtclab.report.courses import frame_height, frozen_percent, reported_lost_percent
 from rtclab.report.quality import FREEZES, Judged, worst
 from rtclab.report.run_answer import brief, rate_in_words
 from rtclab.report.verdict import Findings
 from rtclab.report.why import WORDS
-from rtclab.trace import NS_PER_S, Run, Trace
+from rtclab.trace import Run, Trace
 
 LEAST_PEOPLE = 3
 POINTS = 30
@@ -91,11 +91,13 @@ def people_of(run: Run, found: Findings, marked: Sequence[Judged]) -> People | N
     if len(names) < LEAST_PEOPLE:
         return None
     marks = marks_of(found, marked)
+    ranked = sorted(marked, key=lambda one: (MARKS.index(one.mark), one.metric == FREEZES))
+    worst_of = {one.flow: one for one in ranked}
     receivers = _by_suffering(names, {flow: found.receivers[flow] for flow in pairs.values()}, marks, found)
     senders = _by_suffering(names, {flow: found.senders[flow] for flow in pairs.values()}, marks, found)
     rows = [
         [
-            Seen(flow, marks[flow], _in_cell(found, flow))
+            Seen(flow, marks[flow], _in_cell(found, flow, worst_of.get(flow)))
             if (flow := pairs.get((receiver, sender), ""))
             else None
             for sender in senders
@@ -131,11 +133,14 @@ def _by_suffering(
     return sorted((name for name in names if flows[name]), key=trouble)
 
 
-def _in_cell(found: Findings, flow: str) -> str:
-    """Frozen seconds per minute, or a sign that no picture was seen."""
+def _in_cell(found: Findings, flow: str, trouble: Judged | None) -> str:
+    """Frozen seconds per minute or, if something else is worse, what; or a sign that no picture was seen."""
     repeats = found.repeats - found.failed - found.unfinished
     if max(found.unseen.get(flow, 0), found.apart.get(flow, 0)) >= repeats:
         return NO_PICTURE
+    if trouble is not None and trouble.mark != GOOD and trouble.metric != FREEZES:
+        is_delay = trouble.metric.endswith("_delay")
+        return f"{trouble.value / 1000:.1f}s" if is_delay else f"{trouble.value:.0f}%"
     frozen_s = found.means.get((FREEZES, flow))
     return "" if frozen_s is None else f"{frozen_s:.0f}"
 
@@ -223,25 +228,11 @@ def _coarse(
     return [float(f"{top:.3g}"), digits]
 
 
-def _frozen_percent(trace: Trace, flow: str) -> Samples:
-    """The part of each second in which video was frozen, in %."""
-    begin_ns, end_ns = span_ns(trace, flow)
-    seconds = np.arange(begin_ns // NS_PER_S, max(-(-end_ns // NS_PER_S), begin_ns // NS_PER_S))
-    middles_s: Array = seconds + np.float64(0.5)
-    frozen = np.zeros(seconds.size)
-    spans = frozen_spans(trace, flow)
-    for from_ns, to_ns in () if spans is None else spans.tolist():
-        overlap = np.minimum((seconds + 1) * NS_PER_S, to_ns) - np.maximum(seconds * NS_PER_S, from_ns)
-        frozen += overlap.clip(min=0)
-    shares: Array = 100 * frozen / NS_PER_S
-    return Samples(middles_s, shares)
-
-
 SMALL: tuple[Callable[[Trace, str], Samples], ...] = (
     rate.received_kbps,
     picture_delay_ms,
     reported_lost_percent,
     frame_height,
-    _frozen_percent,
+    frozen_percent,
 )
 """The curves of a small timeline, in the order of the data."""

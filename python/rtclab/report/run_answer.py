@@ -2,24 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import polars as pl
 
 from rtclab.metrics import METRICS
-from rtclab.metrics.media import frozen_spans
+from rtclab.metrics.media import picture_delay_ms
 from rtclab.metrics.rate import path_changes
-from rtclab.metrics.series import Array, span_ns
+from rtclab.metrics.series import Array, Samples, span_ns
 from rtclab.phrases import name_for_commands, names_in_words
+from rtclab.report import courses
 from rtclab.report.answer import BAD, GOOD, MARKS, POOR, Answer, Figure, NextStep
 from rtclab.report.quality import FREEZES, FREEZES_SOURCE, SCALES, Judged, judged, worst
-from rtclab.report.verdict import Findings, verdict
-from rtclab.report.why import Why
+from rtclab.report.verdict import LEAST_PICTURES, Findings, verdict
+from rtclab.report.why import STAGES_IN_WORDS, FlowAccount, Why
 from rtclab.report.words import IMPORTED, flow_in_words
 from rtclab.scenario import Bitrate, shipped
-from rtclab.trace import NS_PER_S, Run
+from rtclab.trace import NS_PER_S, Run, Trace
 
 MOST_NAMES = 4
 """Maximum number of people that a sentence names."""
@@ -46,6 +47,10 @@ TROUBLES = {
     "sound_delay": "sound took {} to the ear",
     "packet_loss": "{} % of the packets lost",
 }
+WAITS = {"picture_delay": "waits_ms", "sound_delay": "sound_waits_ms"}
+"""The delays that have a mark, and the account of a flow that says where the time went."""
+ABOUT_TROUBLE = {FREEZES: "freezes", "audio_concealed": "sound"}
+"""Which part of an account a trouble is about."""
 LABELS = {
     FREEZES: ("Video frozen", "s a minute"),
     "picture_delay": ("Camera to screen", "ms"),
@@ -80,7 +85,7 @@ def answer_of(run: Run, measured: pl.DataFrame, found: Findings, reasons: Why) -
     return Answer(
         how=" ".join(filter(None, sentences)),
         mark=mark,
-        why=_why(reasons, worst_flow),
+        why=_why(run, reasons, worst_flow, [one for one in marked if one.flow == worst_flow]),
         steps=steps_of(run, mark),
         figures=_figures(run, measured, found, marked),
     )
@@ -101,17 +106,35 @@ def _worst_flow(marked: Sequence[Judged], silent: Mapping[str, int]) -> str:
     return max(ranks, key=ranks.__getitem__, default="")
 
 
-def _why(reasons: Why, flow: str) -> str:
-    """The first sentence of the account of the flow, or else of the first account."""
+def _why(run: Run, reasons: Why, flow: str, marked: Sequence[Judged]) -> str:
+    """The first sentence of the account of the flow, or else of the first account.
+
+    It says first where the flow's worst trouble came from, and then what limited its rate.
+    """
     accounts = {one.flow: one for one in reasons.accounts}
     chosen = accounts.get(flow, next(iter(accounts.values()), None))
     if chosen is None or (chosen.grade == "unknown" and not chosen.stalls):
         return ""
-    first, *_ = chosen.parts
-    told = "; ".join(text.partition("; its pictures had")[0] for _, text in first)
+    parts = {about: text for sentence in chosen.parts for about, text in sentence}
+    parts["limit"] = parts.get("limit", "").partition("; its pictures had")[0]
+    troubles = sorted((one for one in marked if one.mark != GOOD), key=lambda one: -MARKS.index(one.mark))
+    trouble = troubles[0].metric if troubles else ""
+    why = _waits(chosen, trouble) if trouble in WAITS else parts.get(ABOUT_TROUBLE.get(trouble, ""), "")
+    told = "; ".join(filter(None, [why or parts.get("freezes", ""), parts["limit"]]))
+    if len(run.traces) > 1:
+        told = told.replace(" freezes (", f" freezes of {len(run.traces)} repeats (")
+    told = told or "what limited it is not known"
     return (
         f"{told[0].upper()}{told[1:]}." if chosen.flow == flow else f"{flow_in_words(chosen.flow)}: {told}."
     )
+
+
+def _waits(account: FlowAccount, metric: str) -> str:
+    """The two stages in which pictures or sound of a flow took longest, in words."""
+    waits_ms: Mapping[str, float] = getattr(account, WAITS[metric])
+    longest = sorted(waits_ms.items(), key=lambda pair: -pair[1])[:2]
+    stages = " and ".join(f"{_ms(ms)} {STAGES_IN_WORDS[stage]}" for stage, ms in longest)
+    return f"{'sound' if metric == 'sound_delay' else 'pictures'} took {stages}" if stages else ""
 
 
 @dataclass(frozen=True)
@@ -131,6 +154,9 @@ def _how(run: Run, found: Findings, marked: Sequence[Judged]) -> str:
         marks[one.flow] = worst([marks[one.flow], one.mark])
     groups = _groups(found, marks)
     troubled = [group for group in groups if group.mark != GOOD]
+    if len(troubled) == 2 and _are_alike(found, marked, troubled):
+        both = [flow for group in troubled for flow in group.flows]
+        troubled = groups = [_Group("both ways", troubled[0].mark, both)]
     if not troubled:
         return _went_well(found, [flow for flow in found.media if flow in marks])
     told_of = 1 if len(marks) > FEW_FLOWS else FEW_FLOWS
@@ -144,6 +170,19 @@ def _how(run: Run, found: Findings, marked: Sequence[Judged]) -> str:
     if well:
         told.append(f"good {_together(well)}")
     return " ".join(f"{text[0].upper()}{text[1:]}." for text in told)
+
+
+def _are_alike(found: Findings, marked: Sequence[Judged], groups: Sequence[_Group]) -> bool:
+    """Whether two groups are the two directions of a call with the same troubles."""
+    if any(len(group.flows) > 1 for group in groups):
+        return False
+    (one,), (other,) = (group.flows for group in groups)
+    troubles = [
+        {(each.metric, each.mark) for each in marked if each.flow == flow and each.mark != GOOD}
+        | {(flow in found.unseen, flow in found.apart)}
+        for flow in (one, other)
+    ]
+    return one.split("->")[::-1] == other.split("->") and troubles[0] == troubles[1]
 
 
 def _together(whom: Sequence[str]) -> str:
@@ -196,6 +235,9 @@ def _went_well(found: Findings, flows: Sequence[str]) -> str:
         parts.append(
             "no video froze" if max(frozen) < 0.05 else f"at most {brief(max(frozen))} s a minute frozen"
         )
+    lost = [found.means["packet_loss", flow] for flow in flows if ("packet_loss", flow) in found.means]
+    if lost and not frozen and max(lost) == 0:
+        parts.append("no packet was lost")
     for metric, words in (
         ("picture_delay", "{} ms from camera to screen"),
         ("sound_delay", "{} ms from mouth to ear"),
@@ -233,15 +275,24 @@ def _span(values: Sequence[float]) -> str:
 def _troubles(run: Run, found: Findings, marked: Sequence[Judged], group: _Group) -> str:
     """What went wrong in the flows of a group, and when."""
     silent = [flow for flow in group.flows if flow in found.apart or flow in found.unseen]
-    told = []
+    told: list[tuple[str, str, str]] = []
     if silent:
         never = "never connected" if silent[0] in found.apart else "no picture was seen"
         of = "" if len(silent) == len(group.flows) else f" in {len(silent)} of {len(group.flows)} directions"
         often = max(max(found.apart.get(flow, 0), found.unseen.get(flow, 0)) for flow in silent)
         finished = found.repeats - found.failed - found.unfinished
         some = f", in {often} of {finished} repeats" if often < finished else ""
-        told.append((BAD, f"{never}{of}{some}"))
+        told.append((BAD, f"{never}{of}{some}", ""))
+    few = [
+        flow
+        for flow in group.flows
+        if flow in found.watched and found.means.get(("frame_rate", flow), LEAST_PICTURES) < LEAST_PICTURES
+    ]
+    if few and not silent:
+        told.append((BAD, "fewer than 1 picture a second", FREEZES))
     for metric, words in TROUBLES.items():
+        if few and metric in (FREEZES, "picture_delay"):
+            continue
         values = {
             one.value: one.mark
             for one in marked
@@ -253,48 +304,62 @@ def _troubles(run: Run, found: Findings, marked: Sequence[Judged], group: _Group
         if values:
             most = _ms(max(values)) if metric.endswith("_delay") else brief(max(values))
             text = words.format(most if len(values) == 1 else f"up to {most}")
-            when = when_frozen(run, group.flows) if metric == FREEZES else ""
-            told.append((worst([*values.values()]), text + when))
-    told.sort(key=lambda pair: -MARKS.index(pair[0]))
-    return "; ".join(text for _, text in told[:MOST_TROUBLES])
+            told.append((worst([*values.values()]), text, metric))
+    told.sort(key=lambda one: -MARKS.index(one[0]))
+    texts = [text for _, text, _ in told[:MOST_TROUBLES]]
+    for place, (_, _, metric) in enumerate(told[:MOST_TROUBLES]):
+        if metric in COURSES:
+            texts[place] += when(run, group.flows, metric)
+            break
+    return "; ".join(texts)
 
 
-def when_frozen(run: Run, flows: Sequence[str]) -> str:
-    """The shortest stretch with most of the frozen time of all repeats, and a fall of capacity before it.
+def when(run: Run, flows: Sequence[str], metric: str) -> str:
+    """The shortest stretch with most of a trouble in all repeats, and a fall of capacity just before it.
 
-    The words follow the frozen time: ``, mostly from 22 to 45 s, after phone.up fell to 150 kbit/s at 20 s``.
-    Empty if the freezes are spread over the call.
+    The words follow the trouble: ``, mostly from 22 to 45 s, after phone.up fell to 150 kbit/s at 20 s``.
+    Empty if nothing is known of the time.
     """
-    frozen_s, end_s = _frozen_seconds(run, flows)
-    total_s = frozen_s.sum()
-    if not total_s:
+    weights, end_s = _seconds_of(run, flows, metric)
+    total = weights.sum()
+    if not total:
         return ""
-    sums = np.concatenate([[0.0], np.cumsum(frozen_s)])
-    reach = np.searchsorted(sums, sums[:-1] + MOSTLY * total_s - 1e-9)
+    sums = np.concatenate([[0.0], np.cumsum(weights)])
+    reach = np.searchsorted(sums, sums[:-1] + MOSTLY * total - 1e-9)
     possible = reach < sums.size
-    lengths = np.where(possible, reach - np.arange(frozen_s.size), frozen_s.size)
+    lengths = np.where(possible, reach - np.arange(weights.size), weights.size)
     first = int(lengths.argmin())
     last = first + int(lengths[first])
     if last - first > SHORT * end_s:
-        return ""
+        return ", all through the call"
     return f", mostly from {first} to {last} s{_fall_before(run, flows, first)}"
 
 
-def _frozen_seconds(run: Run, flows: Sequence[str]) -> tuple[Array, float]:
-    """The frozen time of flows in each second, over all repeats, and the end of the call, in s."""
+def _seconds_of(run: Run, flows: Sequence[str], metric: str) -> tuple[Array, float]:
+    """How much of a trouble flows have in each second, over all repeats, and the end of the call, in s."""
     ends_s = [span_ns(trace, flow)[1] / NS_PER_S for trace in run.traces for flow in flows]
     end_s = max(ends_s, default=0.0)
-    seconds = np.arange(int(np.ceil(end_s)) or 1)
-    frozen_s = np.zeros(seconds.size)
+    weights = np.zeros(int(np.ceil(end_s)) or 1)
     for trace in run.traces:
         for flow in flows:
             if flow not in trace.manifest.flows:
                 continue
-            spans = frozen_spans(trace, flow)
-            for begin_ns, end_ns in () if spans is None else spans.tolist():
-                begin, end = begin_ns / NS_PER_S, end_ns / NS_PER_S
-                frozen_s += (np.minimum(seconds + 1, end) - np.maximum(seconds, begin)).clip(min=0)
-    return frozen_s, end_s
+            samples = COURSES[metric](trace, flow)
+            seconds = samples.at_s.astype(np.int64)
+            inside = (seconds >= 0) & (seconds < weights.size)
+            good = SCALES[metric].good if metric in SCALES else 0.0
+            excess = (samples.values - good).clip(min=0)
+            np.add.at(weights, seconds[inside], excess[inside])
+    return weights, end_s
+
+
+COURSES: Mapping[str, Callable[[Trace, str], Samples]] = {
+    FREEZES: courses.frozen_percent,
+    "audio_concealed": courses.concealed_percent,
+    "picture_delay": picture_delay_ms,
+    "packet_loss": courses.lost_percent,
+}
+"""The course over time of troubles; of sound's delay, none is known."""
 
 
 def _fall_before(run: Run, flows: Sequence[str], at_s: int) -> str:
@@ -387,14 +452,12 @@ def _others(
     if len(values) == 1:
         return flow_in_words(flow)
     if len(values) == 2:
-        (other,) = (value for name, value in values.items() if name != flow)
+        ((name, other),) = ((name, value) for name, value in values.items() if name != flow)
+        back = flow.split("->")[::-1] == name.split("->")
         if brief(other) == brief(values[flow]):
-            return "both ways"
-        return (
-            f"{flow_in_words(flow)}; {brief(other)} the other way"
-            if flow.split("->")[::-1] == next(name for name in values if name != flow).split("->")
-            else f"{flow_in_words(flow)}; the other {brief(other)}"
-        )
+            return "both ways" if back else "both"
+        told = f"{brief(other)} the other way" if back else f"{brief(other)} in {flow_in_words(name)}"
+        return f"{flow_in_words(flow)}; {told}"
     troubled = sum(marks.get((metric, name), GOOD) != GOOD for name in values)
     share = f"; {troubled} of {len(values)} poor or bad" if troubled else f" of {len(values)}"
     return f"worst: {flow_in_words(flow)}{share}"

@@ -64,10 +64,13 @@ def write_report(
     shown = flows[:MOST_FLOWS]
     reasons = why(run, None if wanted is None else flows, MOST_REASONS) if run.traces else Why([])
     found = findings_of(run, measured)
+    if wanted is not None:
+        found = found.only(flows)
     marked = judged(run, found.means, found.media)
-    columns = _columns(run, wanted, reasons.accounts, marked)
+    table = _rows(measured, shown)
+    columns = _columns(run, wanted, reasons.accounts, marked) if table else []
     rows = timeline(run, [column.flow for column in columns], reasons.accounts) if columns else []
-    plots = run_plots(run, wanted, reasons.accounts)
+    plots = run_plots(run, wanted, reasons.accounts) if table else []
     names = [plot.name for plot in plots]
     return write_page(
         page or run.path / "report.html",
@@ -96,7 +99,7 @@ def write_report(
         problems=_problems(run),
         columns=[flow_in_words(flow) for flow in shown],
         left_out=len(flows) - len(shown),
-        groups=_groups(_rows(measured, shown)),
+        groups=_groups(table),
         marks={(one.metric, one.flow): one.mark for one in marked},
         shown=shown,
         spreads=_spreads(measured, main) if len(flows) > FEW_FLOWS else [],

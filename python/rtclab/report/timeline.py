@@ -10,8 +10,8 @@ import numpy as np
 from rtclab.metrics import delay, rate, wire
 from rtclab.metrics.rate import path_changes
 from rtclab.report import courses, plot_kinds
-from rtclab.report.account_strips import freeze_strips, limit_strips, wait_stacks
-from rtclab.report.drawing import Axes, Style
+from rtclab.report.account_strips import FROZEN, freeze_strips, limit_strips, wait_stacks
+from rtclab.report.drawing import DASHED, DOTTED, Axes, Boxes, Line, Mark, Style
 from rtclab.report.flow_lines import FlowLine, Series, band_of, capacity, lines_of
 from rtclab.report.flow_plots import DELAY, FRAMES, OVER_REPEATS, RATE, loss_stacks
 from rtclab.report.plot import Plot
@@ -27,6 +27,8 @@ STRIP = 0.22
 """Height of a strip below zero as a share of the largest value of its row."""
 LETTER = 0.013
 """Width of a letter in a strip as a part of the width of the timeline; on a phone it is more."""
+MOST_NAMED = 3
+"""Maximum number of boxes that the title of a row names."""
 MOST_EVENTS = 8
 """Maximum number of events that are told; a recorded capacity has thousands."""
 COLUMNS = 6
@@ -66,8 +68,21 @@ def _row(row: TimelineRow, panels: Sequence[Panel]) -> Plot | None:
     if not any(panel.curves or panel.boxes or panel.strips for panel in panels):
         return None
     plot = plot_kinds.over_time(row.name, row.label, "", panels, row.label, OVER_REPEATS, STRIP)
-    axes = [Axes(row.label, one.marks, one.note) for one in plot.axes]
+    axes = [Axes(_title(row.label, one.marks), one.marks, one.note) for one in plot.axes]
     return replace(plot, axes=axes, height_px=row.height_px, compact=True)
+
+
+def _title(label: str, marks: Sequence[Mark]) -> str:
+    """The label of a row, and what is drawn in it: the largest boxes, and lines that are not solid."""
+    stacks = [mark for mark in marks if isinstance(mark, Boxes) and not mark.texts]
+    sizes = {one.look.label: float(((one.end - one.x) * (one.high - one.low)).sum()) for one in stacks}
+    largest = sorted(sizes, key=lambda name: -sizes[name])[:MOST_NAMED]
+    dotted = [mark.look.label for mark in marks if isinstance(mark, Line) and mark.look.dash == DOTTED]
+    dashed = [mark.look.label for mark in marks if isinstance(mark, Line) and mark.look.dash == DASHED]
+    told = [f"most: {', '.join(largest)}"] if largest else []
+    told += [f"dotted: {name}" for name in dotted] + [f"dashed: {name}" for name in dashed]
+    told += ["grey: frozen"] if any(mark.look == FROZEN for mark in marks) else []
+    return "; ".join([label, *told])
 
 
 def _curves(line: FlowLine, *series: tuple[Style, Series]) -> list[Curve]:

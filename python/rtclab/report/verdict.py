@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence, Set
-from dataclasses import KW_ONLY, dataclass, field
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence, Set
+from dataclasses import KW_ONLY, dataclass, field, replace
 from statistics import fmean
 
 import numpy as np
@@ -85,6 +85,18 @@ class Findings:
     watched: Set[str] = frozenset()
     unseen: Mapping[str, int] = field(default_factory=dict)
     apart: Mapping[str, int] = field(default_factory=dict)
+
+    def only(self, flows: Collection[str]) -> Findings:
+        """The facts about some of the flows."""
+        kept = {
+            name: [flow for flow in getattr(self, name) if flow in flows]
+            for name in ("media", "tcp", "others")
+        }
+        unseen, apart = (
+            {flow: count for flow, count in counts.items() if flow in flows}
+            for counts in (self.unseen, self.apart)
+        )
+        return replace(self, **kept, watched=self.watched & {*flows}, unseen=unseen, apart=apart)
 
 
 def verdict(found: Findings) -> str:
