@@ -117,7 +117,11 @@ def _why(run: Run, reasons: Why, flow: str, marked: Sequence[Judged]) -> str:
         return ""
     parts = {about: text for sentence in chosen.parts for about, text in sentence}
     parts["limit"] = parts.get("limit", "").partition("; its pictures had")[0]
-    troubles = sorted((one for one in marked if one.mark != GOOD), key=lambda one: -MARKS.index(one.mark))
+    order = list(TROUBLES)
+    troubles = sorted(
+        (one for one in marked if one.mark != GOOD),
+        key=lambda one: (-MARKS.index(one.mark), order.index(one.metric)),
+    )
     trouble = troubles[0].metric if troubles else ""
     why = _waits(chosen, trouble) if trouble in WAITS else parts.get(ABOUT_TROUBLE.get(trouble, ""), "")
     told = "; ".join(filter(None, [why or parts.get("freezes", ""), parts["limit"]]))
@@ -133,7 +137,10 @@ def _waits(account: FlowAccount, metric: str) -> str:
     """The two stages in which pictures or sound of a flow took longest, in words."""
     waits_ms: Mapping[str, float] = getattr(account, WAITS[metric])
     longest = sorted(waits_ms.items(), key=lambda pair: -pair[1])[:2]
-    stages = " and ".join(f"{_ms(ms)} {STAGES_IN_WORDS[stage]}" for stage, ms in longest)
+    at = f" (longest at {account.bottleneck.path})" if account.bottleneck is not None else ""
+    stages = " and ".join(
+        f"{_ms(ms)} {STAGES_IN_WORDS[stage]}{at if stage == 'queues' else ''}" for stage, ms in longest
+    )
     return f"{'sound' if metric == 'sound_delay' else 'pictures'} took {stages}" if stages else ""
 
 

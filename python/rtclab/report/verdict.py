@@ -88,15 +88,15 @@ class Findings:
 
     def only(self, flows: Collection[str]) -> Findings:
         """The facts about some of the flows."""
-        kept = {
-            name: [flow for flow in getattr(self, name) if flow in flows]
-            for name in ("media", "tcp", "others")
-        }
+        media, tcp, others = (
+            [flow for flow in kept if flow in flows] for kept in (self.media, self.tcp, self.others)
+        )
         unseen, apart = (
             {flow: count for flow, count in counts.items() if flow in flows}
             for counts in (self.unseen, self.apart)
         )
-        return replace(self, **kept, watched=self.watched & {*flows}, unseen=unseen, apart=apart)
+        watched = self.watched & {*flows}
+        return replace(self, media=media, tcp=tcp, others=others, watched=watched, unseen=unseen, apart=apart)
 
 
 def verdict(found: Findings) -> str:
