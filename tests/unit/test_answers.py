@@ -13,7 +13,7 @@ from synthetic_run import frame, second, write_run
 import rtclab
 from rtclab.experiment import Results, summary_of_run
 from rtclab.report.people import LEVELS, NO_PICTURE, POINTS, people_of
-from rtclab.report.quality import FREEZES, SCALES, judged, stalling_indication, worst
+from rtclab.report.quality import FREEZES, FREEZES_SOURCE, SCALES, judged, stalling_indication, worst
 from rtclab.report.run_answer import answer_of, brief, when
 from rtclab.report.runs import findings_of
 from rtclab.report.timeline import events_of, timeline
@@ -219,3 +219,11 @@ def test_loss_is_marked_only_where_nothing_tells_what_was_seen(tmp_path: Path, b
     assert (alone.metric, alone.mark) == ("packet_loss", "bad")
     of_call = findings_of(bad.run, summary_of_run(bad.run))
     assert "packet_loss" not in {one.metric for one in judged(bad.run, of_call.means, of_call.media)}
+
+
+def test_the_page_on_statistics_has_the_source_of_every_mark() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "statistics.md").read_text(encoding="utf-8")
+    text = " ".join(page.split())
+    assert [
+        one for one in (FREEZES_SOURCE, *(scale.source for scale in SCALES.values())) if one not in text
+    ] == []
