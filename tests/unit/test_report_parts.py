@@ -53,6 +53,15 @@ def test_a_band_leaves_out_samples_of_less_than_half_a_second() -> None:
     assert (drawn.at_s.tolist(), drawn.mean.tolist()) == ([1.5, 2.5], [1, 2])
 
 
+def test_a_band_is_interrupted_where_there_are_no_values_for_long() -> None:
+    at_s = np.array([0.5, 1.5, 2.5, 3.5, 4.5, 5.5, 12.5, 13.5, 16.5])
+    drawn = band([Samples(at_s, np.ones(at_s.size))], points=100)
+    assert drawn.at_s.tolist() == [0.5, 1.5, 2.5, 3.5, 4.5, 5.5, 9.0, 12.5, 13.5, 16.5]
+    assert np.flatnonzero(np.isnan(drawn.mean)).tolist() == [6]  # 7 steps are long, and 3 are not
+    assert np.isnan(drawn.low[6])
+    assert np.isnan(drawn.high[6])
+
+
 def test_a_band_without_samples_is_empty() -> None:
     assert band([samples(), samples()], points=600).mean.size == 0
 

@@ -13,6 +13,8 @@ MOST_POINTS = 600
 """Maximum number of points of a line; more than a screen can show only makes the page larger."""
 LEAST_POINTS = 100
 MOST_POINTS_OF_A_PLOT = 2400
+GAP, LEAST_STEPS = 4, 5
+"""A time without values is a gap if it is this many times the usual step, of a line with some steps."""
 LEAST_LENGTH_S = 0.5
 """Samples of shorter intervals are not drawn: a single packet changes their rate too much."""
 
@@ -38,12 +40,25 @@ def band(
     end_s = float(pooled.at_s[-1]) + 1 if pooled.at_s.size else 0.0
     step_s = max(1.0, np.ceil(end_s / points))
     lowest, highest = _pooled(lows) if lows else pooled, _pooled(highs) if highs else pooled
-    return Band(
-        _per_step(pooled.at_s, pooled.at_s, step_s, _mean),
-        _per_step(pooled.at_s, pooled.values, step_s, _mean),
-        _per_step(lowest.at_s, lowest.values, step_s, np.minimum.reduceat),
-        _per_step(highest.at_s, highest.values, step_s, np.maximum.reduceat),
+    return _with_gaps(
+        Band(
+            _per_step(pooled.at_s, pooled.at_s, step_s, _mean),
+            _per_step(pooled.at_s, pooled.values, step_s, _mean),
+            _per_step(lowest.at_s, lowest.values, step_s, np.minimum.reduceat),
+            _per_step(highest.at_s, highest.values, step_s, np.maximum.reduceat),
+        )
     )
+
+
+def _with_gaps(band: Band) -> Band:
+    """The band with NaN in the middle of long times without values, across which no line is drawn."""
+    apart_s = np.diff(band.at_s)
+    if apart_s.size < LEAST_STEPS:
+        return band
+    gaps = np.flatnonzero(apart_s > GAP * np.median(apart_s))
+    middles_s = band.at_s[gaps] + apart_s[gaps] / 2
+    at_s = np.insert(band.at_s, gaps + 1, middles_s)
+    return Band(at_s, *(np.insert(one, gaps + 1, np.nan) for one in (band.mean, band.low, band.high)))
 
 
 def points_per_line(lines: int) -> int:

@@ -34,6 +34,8 @@ NEGLIGIBLE = {"%": LEAST_LOSS_PERCENT, "s/min": LEAST_FREEZE_S}
 """By unit, differences that are not named in a sentence if they are smaller; they would read 0.0."""
 MOST_NAMED = 3
 """Maximum number of differences, and of changed fields, in a sentence."""
+SEEN = ("freeze_duration", "receiving_rate", "picture_delay")
+"""The metrics that are figures of a comparison of two whether they differ or not."""
 MOST_FIGURES = 5
 MOST_LETTERS = 40
 """Longer values of fields are not in a sentence."""
@@ -214,9 +216,15 @@ class Compared:
         if len(self.others) > 1:
             return Answer(self.summary(), steps=self._steps(), figures=self._figures())
         (only,) = self.others
-        return Answer(
-            self.sentence(only), why=moved.get(only, ""), steps=self._steps(), figures=self._figures()
-        )
+        sentence, word = self.sentence(only), self._outcome(only)
+        how = f"{word}: {sentence[:1].lower()}{sentence[1:]}" if word else sentence
+        return Answer(how, why=moved.get(only, ""), steps=self._steps(), figures=self._figures())
+
+    def _outcome(self, label: str) -> str:
+        """``Better``, ``Worse`` or ``Mixed`` by the essential metrics that differ; empty if none does."""
+        differing = [cell for cell in self._differing(label) if cell["metric"] in self._essential]
+        found = {better_or_worse(cell) for cell in important(differing, self._essential)} - {""}
+        return "Mixed" if len(found) > 1 else "".join(found).capitalize()
 
     def sentence(self, label: str) -> str:
         """What changed in a side, by how much it differs from the first, and whether that may be chance."""
@@ -340,6 +348,12 @@ class Compared:
             self._essential,
         )
         several = len(self.others) > 1
+        if found and not several:
+            # What people see is told, too, where it is not known to differ.
+            known = {(cell["metric"], cell["flow"], cell["condition"]): cell for cell in self.cells}
+            place = found[0]["flow"], found[0]["condition"]
+            seen = [known.get((metric, *place)) for metric in SEEN]
+            found += [cell for cell in seen if cell and cell["difference"] is not None and cell not in found]
         return [_figure(cell, cell["label"] if several else "") for cell in found[:MOST_FIGURES]]
 
     def _steps(self) -> list[NextStep]:
@@ -450,5 +464,11 @@ def _figure(cell: Cell, label: str) -> Figure:
         sign + value,
         unit,
         "" if MISSING in (low, high) else f"95 %: {low} to {high}",
-        change_of(cell) + (", stated beforehand" if cell["hypothesis"] else ""),
+        ", ".join(filter(None, [change_of(cell), *_standing(cell)])),
     )
+
+
+def _standing(cell: Cell) -> list[str]:
+    """Whether a difference was stated beforehand, and whether it may be chance."""
+    stated = ["stated beforehand"] if cell["hypothesis"] else []
+    return stated + (["may be chance"] if cell["verdict"] not in DIFFERS and cell["difference"] else [])

@@ -127,10 +127,8 @@ def _why(run: Run, reasons: Why, flow: str, marked: Sequence[Judged]) -> str:
     told = "; ".join(filter(None, [why or parts.get("freezes", ""), parts["limit"]]))
     if len(run.traces) > 1:
         told = told.replace(" freezes (", f" freezes of {len(run.traces)} repeats (")
-    told = told or "what limited it is not known"
-    return (
-        f"{told[0].upper()}{told[1:]}." if chosen.flow == flow else f"{flow_in_words(chosen.flow)}: {told}."
-    )
+    told = (told or "what limited it is not known").replace("its own", "the sender's own")
+    return f"{told[0].upper()}{told[1:]}." if len(accounts) == 1 else f"{flow_in_words(chosen.flow)}: {told}."
 
 
 def _waits(account: FlowAccount, metric: str) -> str:
