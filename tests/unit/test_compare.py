@@ -432,7 +432,7 @@ def test_the_page_says_first_what_differs_and_has_a_column_for_each_run(
     assert "<short>" not in text
     groups = text.count('<details open class="group">') + text.count('<details class="group">')
     assert text.count('<th scope="col">&lt;short&gt; − baseline</th>') == groups > 1
-    # What holds for all is said once.
+    # What holds for all is said once, and its kind also above the title.
     assert text.count("simulated (virtual time)") == 2
     assert text.count("<dt>Machine</dt>") == 1
 
