@@ -163,7 +163,8 @@ def test_a_page_behaves_the_same_with_and_without_rtclab(both: tuple[Path, Trace
     assert len(ours) >= 3
     assert sum(len(rates) == 2 for rates in ours.values()) >= 3  # streams that last
     for stream, rates in ours.items():
-        for rate, other in zip(rates, own[stream], strict=True):
+        # A stream that lasts just long enough may have its bytes/s in one of the two only.
+        for rate, other in zip(rates, own[stream], strict=False):
             assert other / MOST_APART < rate < other * MOST_APART, stream
 
 
