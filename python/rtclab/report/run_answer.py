@@ -122,13 +122,29 @@ def _why(run: Run, reasons: Why, flow: str, marked: Sequence[Judged]) -> str:
         (one for one in marked if one.mark != GOOD),
         key=lambda one: (-MARKS.index(one.mark), order.index(one.metric)),
     )
-    trouble = troubles[0].metric if troubles else ""
-    why = _waits(chosen, trouble) if trouble in WAITS else parts.get(ABOUT_TROUBLE.get(trouble, ""), "")
+    told_by = [
+        _waits(chosen, one.metric)
+        if one.metric in WAITS
+        else parts.get(ABOUT_TROUBLE.get(one.metric, ""), "")
+        for one in troubles
+        if one.metric != "audio_concealed" or _knows_gaps(chosen)
+    ]
+    why = next(filter(None, told_by), "")
     told = "; ".join(filter(None, [why or parts.get("freezes", ""), parts["limit"]]))
     if len(run.traces) > 1:
         told = told.replace(" freezes (", f" freezes of {len(run.traces)} repeats (")
     told = (told or "what limited it is not known").replace("its own", "the sender's own")
-    return f"{told[0].upper()}{told[1:]}." if len(accounts) == 1 else f"{flow_in_words(chosen.flow)}: {told}."
+    if len(accounts) == 1:
+        return f"{told[0].upper()}{told[1:]}."
+    return f"{flow_in_words(chosen.flow)}: {told[0].lower()}{told[1:]}."
+
+
+def _knows_gaps(account: FlowAccount) -> bool:
+    """Whether most of the missing sound of a flow has a cause on its way to the receiver."""
+    spent: dict[str, int] = {}
+    for one in account.gaps:
+        spent[one.cause] = spent.get(one.cause, 0) + one.end_ns - one.begin_ns
+    return max(spent, key=spent.__getitem__, default="unknown") not in ("receiver", "unknown")
 
 
 def _waits(account: FlowAccount, metric: str) -> str:
