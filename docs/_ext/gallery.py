@@ -82,7 +82,8 @@ def make(app: Sphinx) -> None:
                 _keep(made, folder, f"{example.name}.html")
             else:
                 logging.getLogger(__name__).warning("gallery: no %s after:\n%s", example.file, said)
-    take_pictures(find_chromium(), sorted(folder.glob("*.html")))
+    pages = [folder / f"{example.name}.html" for example in examples_of(text)]
+    take_pictures(find_chromium(), [page for page in pages if page.is_file()])
 
 
 def _keep(made: Path, folder: Path, name: str) -> None:
