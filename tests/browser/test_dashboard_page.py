@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from test_report_page import NARROW, WIDE, browser, wait
+from test_report_page import NARROW, WIDE, wait
 
 from rtclab.dashboard import Dashboard
 from rtclab.dashboard.page import PAGE_FILE, keep_page
@@ -17,7 +17,6 @@ from rtclab.scenario import Scenario
 from rtclab.trace import Trace, only_writer, watch_file
 
 pytestmark = [pytest.mark.live, pytest.mark.needs("chromium", "chromedriver")]
-__all__ = ["browser"]
 
 ATTACK = "<img src=x onerror=\"document.title='taken over'\"><script>document.title='taken over'</script>"
 FLOWS = ["alice->bob", "bob->alice"]

@@ -4,10 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
-import os
 import re
-import shutil
-import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -15,7 +12,6 @@ from typing import Any
 import numpy as np
 import pytest
 
-from rtclab.backend.live.browsers.launch_options import find_chromium
 from rtclab.experiment import Experiment
 from rtclab.report import Plot
 from rtclab.report.drawing import Axes, Axis, Line, Range, Style
@@ -32,25 +28,6 @@ LEAST_CONTRAST = 4.5
 FIGURES = """
 const figures = Bokeh.documents[0].roots().filter((figure) => figure.name === arguments[0]);
 """
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Any]:
-    """A browser without network access: requests of a page fail and are logged."""
-    from selenium import webdriver
-
-    options = webdriver.ChromeOptions()
-    options.binary_location = find_chromium() or ""
-    for argument in ("--headless=new", "--no-sandbox", "--disable-gpu", "--proxy-server=127.0.0.1:9"):
-        options.add_argument(argument)
-    options.set_capability("goog:loggingPrefs", {"browser": "ALL", "performance": "ALL"})
-    # A driver that ends leaves files of Chromium behind. Paths of its sockets must be short.
-    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as temporary:
-        environment = os.environ | {"TMPDIR": temporary}
-        service = webdriver.ChromeService(shutil.which("chromedriver"), env=environment)
-        driver = webdriver.Chrome(options=options, service=service)
-        yield driver
-        driver.quit()
 
 
 @pytest.fixture(scope="module")

@@ -2,35 +2,14 @@
 
 from __future__ import annotations
 
-import os
-import shutil
-import tempfile
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from rtclab.backend.live.browsers.launch_options import find_chromium
 from rtclab.lab import sweep
 
 pytestmark = [pytest.mark.live, pytest.mark.needs("chromium", "chromedriver")]
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Any]:
-    from selenium import webdriver
-
-    options = webdriver.ChromeOptions()
-    options.binary_location = find_chromium() or ""
-    for argument in ("--headless=new", "--no-sandbox", "--disable-gpu", "--proxy-server=127.0.0.1:9"):
-        options.add_argument(argument)
-    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as temporary:
-        environment = os.environ | {"TMPDIR": temporary}
-        service = webdriver.ChromeService(shutil.which("chromedriver"), env=environment)
-        driver = webdriver.Chrome(options=options, service=service)
-        yield driver
-        driver.quit()
 
 
 @pytest.fixture(scope="module")

@@ -14,10 +14,11 @@ import rtclab
 from rtclab.experiment import Results, summary_of_run
 from rtclab.report.people import LEVELS, NO_PICTURE, POINTS, people_of
 from rtclab.report.quality import FREEZES, FREEZES_SOURCE, SCALES, judged, stalling_indication, worst
-from rtclab.report.run_answer import answer_of, brief, when
+from rtclab.report.run_answer import answer_of, when
 from rtclab.report.runs import findings_of
 from rtclab.report.timeline import events_of, timeline
 from rtclab.report.why import why
+from rtclab.report.words import brief
 from rtclab.trace import NS_PER_S
 
 MINUTE = (0, 60 * NS_PER_S)
@@ -87,7 +88,8 @@ def test_the_answer_says_who_when_and_after_what_and_what_to_do_next(bad: Result
     run = bad.run
     measured = summary_of_run(run)
     found = findings_of(run, measured)
-    answer = answer_of(run, measured, found, why(run))
+    marked = judged(run, found.means, found.media)
+    answer = answer_of(run, measured, found, marked, why(run))
     assert answer.mark == "bad"
     bad_part, _, good_part = answer.how.partition(" Good from ")
     assert bad_part.startswith("Bad from phone to desk: ")
@@ -121,7 +123,8 @@ def test_a_good_call_is_called_good_and_has_no_trouble(tmp_path: Path) -> None:
         "[participants.a]\n[participants.b]\n[video]\n[link]\nup = { capacity = '3 Mbit/s' }\ndown = {}\n",
     ).run
     measured = summary_of_run(run)
-    answer = answer_of(run, measured, findings_of(run, measured), why(run))
+    found = findings_of(run, measured)
+    answer = answer_of(run, measured, found, judged(run, found.means, found.media), why(run))
     assert answer.mark == "good"
     assert answer.how.startswith("Good both ways: ")
     assert "no video froze" in answer.how
@@ -187,7 +190,8 @@ def test_in_a_meeting_who_suffers_comes_first(tmp_path: Path) -> None:
     assert len(digits) == POINTS
     mean = np.mean([LEVELS.index(digit) for digit in digits if digit != "-"]) / (len(LEVELS) - 1) * top
     assert mean == pytest.approx(values[1], rel=0.1)
-    answer = answer_of(run, measured, found, why(run))
+    marked = judged(run, found.means, found.media)
+    answer = answer_of(run, measured, found, marked, why(run))
     assert answer.how.startswith("Bad for cid: ")
     assert "cid" not in answer.how.partition("Good")[2]
 
@@ -208,7 +212,8 @@ def test_two_people_are_no_meeting_and_a_run_without_values_still_has_an_answer(
         measured = summary_of_run(run)
         found = findings_of(run, measured)
         assert people_of(run, found, []) is None
-        assert answer_of(run, measured, found, why(run)).how
+        marked = judged(run, found.means, found.media)
+        assert answer_of(run, measured, found, marked, why(run)).how
 
 
 def test_loss_is_marked_only_where_nothing_tells_what_was_seen(tmp_path: Path, bad: Results) -> None:

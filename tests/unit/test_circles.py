@@ -9,9 +9,7 @@ from pathlib import Path
 import pytest
 
 PACKAGE = Path(__file__).parents[2] / "python" / "rtclab"
-METHODS_OF_LATER_STAGES = tuple(
-    PACKAGE / name for name in ("trace/trace.py", "experiment/results.py", "gates/result.py")
-)
+METHODS_OF_LATER_STAGES = (PACKAGE / "trace" / "trace.py", PACKAGE / "experiment" / "results.py")
 """Traces and results measure and draw themselves, and results try remedies: their methods import what does it
 when they are called. They are the one exception."""
 PACKAGES = sorted(file.parent.relative_to(PACKAGE.parent) for file in PACKAGE.rglob("__init__.py"))

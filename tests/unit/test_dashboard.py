@@ -32,9 +32,8 @@ from rtclab.dashboard import PAGE_FILE, Dashboard
 from rtclab.dashboard.page import html, keep_page, messages
 from rtclab.errors import BadInput
 from rtclab.experiment import Experiment
-from rtclab.metrics import delay, media, wire
+from rtclab.metrics import courses, delay, media, wire
 from rtclab.metrics.series import Samples
-from rtclab.report import courses
 from rtclab.report.run_plots import run_plot
 from rtclab.scenario import Scenario
 from rtclab.trace import Trace, only_writer, watch_file

@@ -9,7 +9,7 @@ from rich.text import Text
 
 from rtclab.cli import tables
 from rtclab.gates import GateResult
-from rtclab.gates.result import HEADINGS, CheckRow
+from rtclab.gates.outcome import HEADINGS, CheckRow
 
 LEFT_OUT = ("allowed", "worst flow", "before", "change")
 """Columns that a narrow terminal has no room for; the first ones go first."""

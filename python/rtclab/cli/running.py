@@ -212,7 +212,7 @@ def print_broken(checks: Sequence[Check], made: Results, file: TextIO | None = N
 
 def print_checks(checks: Sequence[Check], made: Results) -> None:
     """Prints for each limit a sentence where it does not hold, and one if it holds somewhere."""
-    from rtclab.gates.result import lines_of
+    from rtclab.gates.outcome import lines_of
 
     for text in dict.fromkeys(check.check for check in checks):
         of_limit = [check for check in checks if check.check == text]

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from rtclab.gates.checks import Check
-from rtclab.gates.result import lines_of
+from rtclab.gates.outcome import lines_of
 from rtclab.report.shown_flows import main_flows
 from rtclab.report.why import why, worst_first
 from rtclab.trace import Run

@@ -4,26 +4,23 @@ from __future__ import annotations
 
 import shlex
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from markupsafe import Markup
 
 from rtclab.gates.checks import Check, quantity
+from rtclab.gates.outcome import CheckRow, GateOutcome
 from rtclab.metrics import METRICS
 from rtclab.phrases import count
 from rtclab.report.answer import Answer, Figure, NextStep
 from rtclab.report.page import write_page as write
 from rtclab.report.words import flow_in_words, number
 
-if TYPE_CHECKING:
-    from rtclab.gates.result import CheckRow, GateResult
-
 MOST_FIGURES = 4
 SINCE = {"new": "new since the baseline", "old": "failed in the baseline too"}
 """Words for :attr:`Check.since`."""
 
 
-def write_page(path: Path, result: GateResult) -> Path:
+def write_page(path: Path, result: GateOutcome) -> Path:
     """Writes the page; returns its path.
 
     Raises:
@@ -47,7 +44,7 @@ def write_page(path: Path, result: GateResult) -> Path:
     )
 
 
-def answer(result: GateResult) -> Answer:
+def answer(result: GateOutcome) -> Answer:
     """The answer of a gate: whether it passed, what fails most and why, and the command that opens it."""
     failing, others = result.by_importance
     shown = failing or sorted(others, key=_room)
@@ -64,7 +61,7 @@ def _room(line: CheckRow) -> float:
     return 1 - line.worst.excess if line.worst.compares else -line.worst.excess
 
 
-def _how(result: GateResult, failing: list[CheckRow], others: list[CheckRow]) -> str:
+def _how(result: GateOutcome, failing: list[CheckRow], others: list[CheckRow]) -> str:
     verdict, _, rest = result.verdict().partition(":")
     word = Markup('<span class="mark {}">{}</span>').format(
         "good" if result.passed else "bad", verdict.capitalize()
@@ -93,7 +90,7 @@ def _news(failing: list[CheckRow]) -> list[str]:
     return [f"{told}; it does not tell of {unknown} more." if unknown else f"{told}."]
 
 
-def _steps(result: GateResult, failing: list[CheckRow]) -> list[NextStep]:
+def _steps(result: GateOutcome, failing: list[CheckRow]) -> list[NextStep]:
     steps = []
     first = next(iter(result.failing_scenarios), "")
     if command := result.command(first):

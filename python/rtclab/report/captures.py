@@ -36,12 +36,8 @@ def write_capture_plots(out: Path, source: str, seen: Tables) -> None:
     ``seconds``.
     """
     plots = of_streams(seen) if not seen["streams"].is_empty() else []
-    if out.suffix != ".html":
-        _save(out, plots)
-        return
-    write_page(
+    _write(
         out,
-        "plots.html",
         plots,
         tied=True,
         title=title(seen),
@@ -60,12 +56,8 @@ def write_comparison_plots(out: Path, source: str, compared: Tables) -> None:
     """
     streams = compared["streams"]
     plots = [*delays(compared), rates_at_both(compared)] if not streams.is_empty() else []
-    if out.suffix != ".html":
-        _save(out, plots)
-        return
-    write_page(
+    _write(
         out,
-        "plots.html",
         plots,
         title=f"{count(streams.height, 'stream')} at two points",
         found=comparison_answer(compared, source),
@@ -450,7 +442,9 @@ def _per_second(at_ns: Array, amounts: Array, end_ns: int) -> Samples:
     return Samples(at_s, total[:whole])
 
 
-def _save(out: Path, plots: Sequence[Plot]) -> None:
-    """Saves the first plot as an image, if there is one."""
-    if plots:
+def _write(out: Path, plots: Sequence[Plot], **page: Any) -> None:
+    """Writes a page with the plots, or saves the first one as an image, if there is one."""
+    if out.suffix == ".html":
+        write_page(out, "plots.html", plots, **page)
+    elif plots:
         plots[0].save(out)

@@ -28,8 +28,6 @@ LIGHTEST = np.array([240, 245, 250])
 BLACK_FROM = 0.179
 """Relative luminance from which on black has more contrast than white: at least 4.5 (WCAG 2.2, 1.4.3)."""
 RANGE_OPACITY = 0.2
-DARK = 140
-"""Boxes of a lower brightness (0 to 255, ITU-R BT.601) have white labels."""
 
 Dash = tuple[float, ...]
 """Lengths of dashes and gaps in multiples of the line width; empty for a solid line."""
@@ -198,7 +196,7 @@ class Cells:
     @property
     def inks(self) -> list[str]:
         """The colour of the text in each cell: black or white, whichever has more contrast."""
-        return ["#ffffff" if luminance(colour) < BLACK_FROM else "#000000" for colour in self.colours]
+        return [ink_on(colour) for colour in self.colours]
 
     def _heights(self) -> Array:
         """Each value relative to ``between``: 0 for the first number, 1 for the second."""
@@ -229,9 +227,8 @@ class Boxes:
 
     @property
     def ink(self) -> str:
-        """The colour of labels: white on a dark box."""
-        red, green, blue = (int(self.look.colour[at : at + 2], 16) for at in (1, 3, 5))
-        return "#ffffff" if 0.299 * red + 0.587 * green + 0.114 * blue < DARK else INK
+        """The colour of labels: black or white, whichever has more contrast."""
+        return ink_on(self.look.colour)
 
     @property
     def y(self) -> Array:
@@ -301,6 +298,11 @@ class Drawing:
     def marks(self) -> Iterator[Mark]:
         """The marks of all axes, one pair of axes after another."""
         return (mark for axes in self.axes for mark in axes.marks)
+
+
+def ink_on(colour: str) -> str:
+    """Black or white, whichever has more contrast on ``#rrggbb``."""
+    return "#ffffff" if luminance(colour) < BLACK_FROM else "#000000"
 
 
 def luminance(colour: str) -> float:

@@ -8,9 +8,9 @@ from functools import partial
 
 import numpy as np
 
-from rtclab.metrics import arrivals, delay, host, media, rate, wire
+from rtclab.metrics import arrivals, courses, delay, host, media, rate, wire
 from rtclab.metrics.accounts.waits import STAGES
-from rtclab.report import courses, plot_kinds
+from rtclab.report import plot_kinds
 from rtclab.report.account_strips import LOSS_COLOURS, freeze_strips, limit_strips, wait_stacks
 from rtclab.report.bands import Band
 from rtclab.report.drawing import COLOURS, DOTTED, INK, Boxes, Style
@@ -93,6 +93,11 @@ def _about_strips(panels: Sequence[Panel]) -> str:
     return " Below zero: what limited the rate for most of each second."
 
 
+def _about_freezes(panels: Sequence[Panel]) -> str:
+    """What a caption says of the strips of frozen video, if there are any."""
+    return " Below zero: when video was frozen." if any(panel.strips for panel in panels) else ""
+
+
 def _plot(
     name: str,
     title: str,
@@ -105,13 +110,13 @@ def _plot(
     return plot_kinds.over_time(name, title, caption, panels, unit, ranges) if panels else None
 
 
-def _with_curves(panels: Sequence[Panel]) -> list[Panel]:
-    """The panels that have curves, without curves that have no points."""
+def _with_data(panels: Sequence[Panel]) -> list[Panel]:
+    """The panels that have curves or boxes, without curves that have no points."""
     drawn = [(panel, [one for one in panel.curves if one.band.at_s.size]) for panel in panels]
-    return [replace(panel, curves=curves) for panel, curves in drawn if curves]
+    return [replace(panel, curves=curves) for panel, curves in drawn if curves or panel.boxes]
 
 
-def _guides(label: str, series: Series, lines: list[FlowLine]) -> Guides:
+def guides_of(label: str, series: Series, lines: list[FlowLine]) -> Guides:
     """A series of the only line, if it has one; guides have no colours, so several would look alike."""
     if len(lines) != 1:
         return []
@@ -119,8 +124,8 @@ def _guides(label: str, series: Series, lines: list[FlowLine]) -> Guides:
     return [(label, values)] if values.at_s.size else []
 
 
-_targets = partial(_guides, "target", rate.target_kbps)
-_control_targets = partial(_guides, "target of congestion control", rate.controller_target_kbps)
+_targets = partial(guides_of, "target", rate.target_kbps)
+_control_targets = partial(guides_of, "target of congestion control", rate.controller_target_kbps)
 
 
 def _common_capacity(lines: list[FlowLine]) -> Steps | None:
@@ -157,15 +162,13 @@ def _waits(panels: Panels) -> Plot | None:
     caption += " ".join(
         f"{stage.capitalize().replace('_', ' ')}: {meaning}." for stage, meaning in STAGES.items()
     )
-    if any(panel.strips for panel in drawn):
-        caption += " Below zero: when video was frozen."
-    return _plot("waits", "Where pictures waited", caption, drawn, "Time (ms)")
+    return _plot("waits", "Where pictures waited", caption + _about_freezes(drawn), drawn, "Time (ms)")
 
 
 def _target(panels: Panels) -> Plot | None:
     """None if nobody saw the packets, as in a log of getStats."""
     drawn = _over_time(panels, rate.sent_kbps, _targets)
-    if not _with_curves(drawn):
+    if not _with_data(drawn):
         return None
     title, caption = "Sending rate", "IP bytes sent in each second, with headers and retransmissions"
     if any(panel.guides for panel in drawn):
@@ -176,7 +179,7 @@ def _target(panels: Panels) -> Plot | None:
 
 def _stats_rate(panels: Panels) -> Plot | None:
     """Rates of flows that only getStats describes, as in a log of a browser; None if there are none."""
-    drawn = _with_curves(
+    drawn = _with_data(
         [
             Panel(_title(lines), _stats_curves(lines), None, _targets(lines), _of_only(lines, limit_strips))
             for lines in panels
@@ -212,7 +215,7 @@ def _wire_and_stats(panels: Panels) -> Plot | None:
         "and payload that the receiver's getStats counted between two reports. The rate on the wire is "
         "higher because it includes IP, UDP and SRTP overhead, retransmissions and padding. The curves can "
         "cross, because the intervals between reports do not coincide with the seconds on the wire.",
-        _with_curves(drawn),
+        _with_data(drawn),
     )
 
 
@@ -268,81 +271,44 @@ def _repeats(panels: Panels) -> Plot:
     )
 
 
-def _frame_rate(panels: Panels) -> Plot | None:
-    """Frame rate of the flows that carry video; None if there are none."""
-    drawn = _with_curves(_over_time(panels, media.decoded_fps, strips=freeze_strips))
-    caption = "Frames decoded by the receiver in each second, mean over repeats."
-    if any(panel.strips for panel in drawn):
-        caption += " Below zero: when video was frozen."
-    return _plot("frame-rate", "Frame rate", caption, drawn, "Frame rate (frame/s)")
-
-
-def _jitter_buffer(panels: Panels) -> Plot | None:
-    """Time in the jitter buffer; None without reports."""
-    return _plot(
-        "jitter-buffer",
-        "Jitter buffer of video",
-        "Mean time that frames waited between two reports, from their first packet to the decoder.",
-        _with_curves(_over_time(panels, media.jitter_buffer_ms, strips=freeze_strips)),
-        "Time (ms)",
-    )
-
-
-def _resolution(panels: Panels) -> Plot | None:
-    """Lines of pictures; None if none were decoded."""
-    drawn = _with_curves(_over_time(panels, courses.frame_height, strips=freeze_strips))
-    caption = "Lines of the pictures that the receiver decoded, mean over repeats."
-    if any(panel.strips for panel in drawn):
-        caption += " Below zero: when video was frozen."
-    return _plot("resolution", "Resolution", caption, drawn, "Lines")
-
-
-def _sound(panels: Panels) -> Plot | None:
-    """Sound that was made up; None if no sound is known of."""
-    return _plot(
-        "sound",
-        "Sound made up",
-        "Sound that the receiver made up because packets were missing or late, in % of what it played.",
-        _with_curves(_over_time(panels, courses.concealed_percent, strips=_no_strips)),
-        "Made up (%)",
-    )
+def _one_series(
+    panels: Panels, name: str, title: str, caption: str, series: Series, unit: str, *, freezes: bool = False
+) -> Plot | None:
+    """A series over time, and below it when video was frozen if that is wanted; None without data."""
+    drawn = _with_data(_over_time(panels, series, strips=freeze_strips if freezes else _no_strips))
+    return _plot(name, title, caption + _about_freezes(drawn), drawn, unit)
 
 
 def _no_strips(_: FlowLine) -> list[Strip]:
     return []
 
 
-def _rtt(panels: Panels) -> Plot | None:
-    """Round-trip time; None if nobody measured one."""
-    return _plot(
-        "rtt",
-        "Round-trip time",
-        "As the sender's getStats has it from RTCP, mean over repeats.",
-        _with_curves(_over_time(panels, delay.rtt_ms, strips=_no_strips)),
-        "Round-trip time (ms)",
-    )
-
-
 def _loss(panels: Panels) -> Plot | None:
     """Lost packets, of a single flow by cause and with what was not repaired; None if nothing is known."""
     drawn = []
     for lines in panels:
-        boxes = loss_stacks(lines[0]) if len(lines) == 1 else []
-        if boxes:
-            unrepaired = band_of(lines[0], courses.unrepaired_percent)
-            guides = [("not repaired in time", unrepaired)] if unrepaired.at_s.size else []
-            drawn.append(Panel(_title(lines), (), guides=guides, boxes=boxes))
-        else:
+        panel = loss_panel(lines[0], _title(lines)) if len(lines) == 1 else None
+        if panel is None:
             curves = [curve(line, courses.lost_percent, filled=_filled(lines)) for line in lines]
-            drawn.append(Panel(_title(lines), [one for one in curves if one.band.at_s.size]))
-    drawn = [panel for panel in drawn if panel.boxes or panel.curves]
+            panel = Panel(_title(lines), curves)
+        drawn.append(panel)
+    drawn = _with_data(drawn)
     caption = "Lost packets in % of the packets sent in each second, over all repeats."
     if any(panel.boxes for panel in drawn):
         caption += " Colours: why they were lost. Dotted: packets of video that nothing replaced in time."
     return _plot("loss", "Loss and repair", caption, drawn, "Lost (%)")
 
 
-def loss_stacks(line: FlowLine) -> list[Boxes]:
+def loss_panel(line: FlowLine, title: str = "") -> Panel | None:
+    """The lost packets of a flow by cause, and those that nothing replaced; None if no causes are known."""
+    boxes = _loss_stacks(line)
+    if not boxes:
+        return None
+    guides = guides_of("not repaired in time", courses.unrepaired_percent, [line])
+    return Panel(title, (), guides=guides, boxes=boxes)
+
+
+def _loss_stacks(line: FlowLine) -> list[Boxes]:
     """The lost packets of a flow in each second by cause, in %; empty if none are known."""
     seconds, shares = courses.losses_by_cause(line.run.traces, line.flow)
     low = np.zeros(seconds.size)
@@ -364,24 +330,21 @@ def _estimate(panels: Panels) -> Plot | None:
             continue
         (line,) = lines
         names = courses.estimates(line.run.traces, line.flow)
+        in_order = [name for name in dict.fromkeys([*ESTIMATES, *names]) if name in names]
         series: list[tuple[str, Series]] = [
             (
                 ESTIMATES.get(name, name.removesuffix("_bps").replace("_", " ")),
                 partial(courses.estimate_kbps, name=name),
             )
-            for name in [
-                *(name for name in ESTIMATES if name in names),
-                *(name for name in names if name not in ESTIMATES),
-            ]
+            for name in in_order
             if name not in NO_ESTIMATES
         ] or [("available, by getStats", courses.available_kbps)]
         curves = [
-            Curve(look, band_of(line, of_name), filled=False)
-            for index, (name, of_name) in enumerate(series)
-            if (look := _of_estimate(index, name)) is not None
+            Curve(_of_estimate(place, label), band_of(line, of), filled=False)
+            for place, (label, of) in enumerate(series)
         ]
         drawn.append(Panel(_title(lines), curves, strips=limit_strips(line)))
-    drawn = _with_curves(drawn)
+    drawn = _with_data(drawn)
     caption = (
         "Rates that the sender's congestion control has computed, mean over repeats: its target, and what "
         "its parts would allow."
@@ -394,42 +357,9 @@ def _of_estimate(index: int, name: str) -> Style:
     return Style(name, INK, DOTTED) if name == TARGET else Style.numbered(index, name)
 
 
-def _processor(panels: Panels) -> Plot | None:
-    """CPU use of the senders; None if it was not measured."""
-    return _plot(
-        "processor",
-        "Processor of the sender",
-        "CPU use in every second, mean over repeats. 100 % is one core.",
-        _with_curves(_over_time(panels, host.cpu_percent, strips=_no_strips)),
-        "CPU (% of a core)",
-    )
-
-
-def _seen_by_others(panels: Panels) -> Panels:
-    """The panels, if they are of a capture: of other calls, accounts tell more than packets do."""
+def _of_captures(panels: Panels) -> Panels:
+    """The panels of captures. Of other calls, accounts tell more than packets do."""
     return [lines for lines in panels if lines and lines[0].run.backend == "capture"]
-
-
-def _jitter(panels: Panels) -> Plot | None:
-    """Jitter of video in captures as RFC 3550 defines it; None if packets were not recorded."""
-    return _plot(
-        "jitter",
-        "Jitter of arrivals",
-        "Of the packets of video, by RFC 3550 (section 6.4.1): its mean in each second, and over repeats.",
-        _with_curves(_over_time(_seen_by_others(panels), arrivals.jitter_ms, strips=_no_strips)),
-        "Jitter (ms)",
-    )
-
-
-def _packet_rate(panels: Panels) -> Plot | None:
-    """Packets received in each second of a capture; None if nobody saw packets."""
-    return _plot(
-        "packet-rate",
-        "Packets received",
-        "IP packets that reached the receiver in each second, mean over repeats.",
-        _with_curves(_over_time(_seen_by_others(panels), rate.received_packets, strips=_no_strips)),
-        "Packets (1/s)",
-    )
 
 
 TARGET = "target"
@@ -445,6 +375,74 @@ ESTIMATES = {
 NO_ESTIMATES = ("padding_rate_bps", "pacing_rate_bps")
 """Rates of a control that are no estimates."""
 
+_rtt = partial(
+    _one_series,
+    name="rtt",
+    title="Round-trip time",
+    caption="As the sender's getStats has it from RTCP, mean over repeats.",
+    series=delay.rtt_ms,
+    unit="Round-trip time (ms)",
+)
+_resolution = partial(
+    _one_series,
+    name="resolution",
+    title="Resolution",
+    caption="Lines of the pictures that the receiver decoded, mean over repeats.",
+    series=courses.frame_height,
+    unit="Lines",
+    freezes=True,
+)
+_frame_rate = partial(
+    _one_series,
+    name="frame-rate",
+    title="Frame rate",
+    caption="Frames decoded by the receiver in each second, mean over repeats.",
+    series=media.decoded_fps,
+    unit="Frame rate (frame/s)",
+    freezes=True,
+)
+_jitter_buffer = partial(
+    _one_series,
+    name="jitter-buffer",
+    title="Jitter buffer of video",
+    caption="Mean time that frames waited between two reports, from their first packet to the decoder.",
+    series=media.jitter_buffer_ms,
+    unit="Time (ms)",
+    freezes=True,
+)
+_sound = partial(
+    _one_series,
+    name="sound",
+    title="Sound made up",
+    caption="Sound that the receiver made up because packets were missing or late, in % of what it played.",
+    series=courses.concealed_percent,
+    unit="Made up (%)",
+)
+_processor = partial(
+    _one_series,
+    name="processor",
+    title="Processor of the sender",
+    caption="CPU use in every second, mean over repeats. 100 % is one core.",
+    series=host.cpu_percent,
+    unit="CPU (% of a core)",
+)
+_jitter = partial(
+    _one_series,
+    name="jitter",
+    title="Jitter of arrivals",
+    caption="Of the packets of video, by RFC 3550, section 6.4.1: its mean in each second, and over repeats.",
+    series=arrivals.jitter_ms,
+    unit="Jitter (ms)",
+)
+_packet_rate = partial(
+    _one_series,
+    name="packet-rate",
+    title="Packets received",
+    caption="IP packets that reached the receiver in each second, mean over repeats.",
+    series=rate.received_packets,
+    unit="Packets (1/s)",
+)
+
 RUN_PLOTS: dict[str, Maker] = {
     "rate": _rate,
     "waits": _waits,
@@ -459,8 +457,8 @@ RUN_PLOTS: dict[str, Maker] = {
     "processor": _processor,
     "target": _target,
     "stats-rate": _stats_rate,
-    "jitter": _jitter,
-    "packet-rate": _packet_rate,
+    "jitter": lambda panels: _jitter(_of_captures(panels)),
+    "packet-rate": lambda panels: _packet_rate(_of_captures(panels)),
     "delay-distribution": lambda panels: _distribution(_together(panels)),
     "repeats": _repeats,
     "wire-and-stats": _wire_and_stats,

@@ -10,14 +10,14 @@ from typing import Any
 import numpy as np
 
 from rtclab.metrics import rate
+from rtclab.metrics.courses import frame_height, frozen_percent, reported_lost_percent
 from rtclab.metrics.media import picture_delay_ms
 from rtclab.metrics.series import Samples
 from rtclab.report.answer import BAD, GOOD, MARKS, POOR
-from rtclab.report.courses import frame_height, frozen_percent, reported_lost_percent
-from rtclab.report.quality import FREEZES, Judged, worst
-from rtclab.report.run_answer import brief, rate_in_words
-from rtclab.report.verdict import Findings
+from rtclab.report.quality import FREEZES, Judged, marks_of, worst
+from rtclab.report.verdict import Findings, rate_in_words
 from rtclab.report.why import WORDS
+from rtclab.report.words import brief
 from rtclab.trace import Run, Trace
 
 LEAST_PEOPLE = 3
@@ -90,7 +90,7 @@ def people_of(run: Run, found: Findings, marked: Sequence[Judged]) -> People | N
     names = list(dict.fromkeys(name for pair in pairs for name in pair))
     if len(names) < LEAST_PEOPLE:
         return None
-    marks = marks_of(found, marked)
+    marks = dict.fromkeys(flows, "") | marks_of(marked, found.silent)
     ranked = sorted(marked, key=lambda one: (MARKS.index(one.mark), one.metric == FREEZES))
     worst_of = {one.flow: one for one in ranked}
     receivers = _by_suffering(names, {flow: found.receivers[flow] for flow in pairs.values()}, marks, found)
@@ -106,15 +106,6 @@ def people_of(run: Run, found: Findings, marked: Sequence[Judged]) -> People | N
     ]
     cards = [_card(name, found, marks) for name in receivers]
     return People(receivers, senders, rows, cards, _data(run, found, [*pairs.values()]))
-
-
-def marks_of(found: Findings, marked: Sequence[Judged]) -> dict[str, str]:
-    """The worst mark of each flow of media; empty if nothing of it is marked."""
-    marks = dict.fromkeys([*found.media, *found.apart], "")
-    for one in marked:
-        if one.flow in marks:
-            marks[one.flow] = worst([marks[one.flow], one.mark])
-    return marks | {flow: BAD for flow in (*found.apart, *found.unseen) if flow in marks}
 
 
 def _by_suffering(
@@ -136,7 +127,7 @@ def _by_suffering(
 def _in_cell(found: Findings, flow: str, trouble: Judged | None) -> str:
     """Frozen seconds per minute or, if something else is worse, what; or a sign that no picture was seen."""
     repeats = found.repeats - found.failed - found.unfinished
-    if max(found.unseen.get(flow, 0), found.apart.get(flow, 0)) >= repeats:
+    if found.silent.get(flow, 0) >= repeats:
         return NO_PICTURE
     if trouble is not None and trouble.mark != GOOD and trouble.metric != FREEZES:
         is_delay = trouble.metric.endswith("_delay")
@@ -149,34 +140,50 @@ def _card(name: str, found: Findings, marks: Mapping[str, str]) -> Person:
     seen = [flow for flow in found.media if found.receivers[flow] == name]
     sent = [flow for flow in found.media if found.senders[flow] == name]
     mark = worst([marks[flow] for flow in seen])
-    return Person(
-        name, mark, _summed_up("sees", seen, found, marks), _summed_up("is seen", sent, found, marks)
-    )
+    limit = _limit(sent, found)
+    parts = [_summed_up(SEEN, sent, found, marks), f"mostly limited by {limit}" if limit else ""]
+    return Person(name, mark, _summed_up(SEES, seen, found, marks), "; ".join(filter(None, parts)))
 
 
-def _summed_up(verb: str, flows: Sequence[str], found: Findings, marks: Mapping[str, str]) -> str:
+@dataclass(frozen=True)
+class WordsOfSide:
+    """What a card says of the flows to or from a person: templates, and whose names are in them."""
+
+    nobody: str
+    well: str
+    rates: str
+    longest: str
+    others: Callable[[Findings], Mapping[str, str]]
+
+
+SEES = WordsOfSide(
+    "sees nobody",
+    "sees {} of {} well",
+    "{} in all",
+    "worst of {}: frozen {} s a minute",
+    lambda found: found.senders,
+)
+SEEN = WordsOfSide(
+    "is seen by nobody",
+    "is seen well by {} of {}",
+    "{} received of it",
+    "worst by {}: frozen {} s a minute",
+    lambda found: found.receivers,
+)
+
+
+def _summed_up(side: WordsOfSide, flows: Sequence[str], found: Findings, marks: Mapping[str, str]) -> str:
     """What flows from or to a person were like: ``sees 5 of 7 well; 1200 kbit/s in all``."""
     if not flows:
-        return f"{verb} nobody" if verb == "sees" else f"{verb} by nobody"
-    well = sum(marks[flow] in (GOOD, "") for flow in flows)
-    by = "" if verb == "sees" else "by "
-    parts = [
-        f"{verb} {by}{well} of {len(flows)} well"
-        if verb == "sees"
-        else f"{verb} well {by}{well} of {len(flows)}"
-    ]
+        return side.nobody
+    parts = [side.well.format(sum(marks[flow] in (GOOD, "") for flow in flows), len(flows))]
     rates = [found.means["receiving_rate", flow] for flow in flows if ("receiving_rate", flow) in found.means]
     if rates:
-        parts.append(f"{rate_in_words(sum(rates))} {'in all' if verb == 'sees' else 'received of it'}")
+        parts.append(side.rates.format(rate_in_words(sum(rates))))
     frozen = {flow: found.means[FREEZES, flow] for flow in flows if (FREEZES, flow) in found.means}
     if frozen and max(frozen.values()) >= 0.5:
         flow = max(frozen, key=frozen.__getitem__)
-        other = (found.senders if verb == "sees" else found.receivers)[flow]
-        parts.append(
-            f"worst {'of' if verb == 'sees' else 'by'} {other}: frozen {brief(frozen[flow])} s a minute"
-        )
-    if verb != "sees" and (limit := _limit(flows, found)):
-        parts.append(f"mostly limited by {limit}")
+        parts.append(side.longest.format(side.others(found)[flow], brief(frozen[flow])))
     return "; ".join(parts)
 
 

@@ -7,7 +7,7 @@ coefficients for the codec and the size of the screen, which it does not have fo
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from math import ceil, exp, log
@@ -48,6 +48,8 @@ class Scale:
         return GOOD if value <= self.good else BAD if value > self.bad else POOR
 
 
+LOSS = "packet_loss"
+"""Loss is marked only if nothing tells what was seen and heard."""
 SCALES: dict[str, Scale] = {
     "picture_delay": Scale(
         150,
@@ -66,7 +68,7 @@ SCALES: dict[str, Scale] = {
         "coefficients of Opus (Alahmadi, Pocta and Melvin, ACM TOMM 2021) falls to R = 50, below which "
         "nearly all users are dissatisfied (ITU-T G.107, annex B)",
     ),
-    "packet_loss": Scale(
+    LOSS: Scale(
         1,
         10,
         "Lost packets, if nothing tells what was seen and heard: ITU-T G.1010, table I.1, allows 1 % for a "
@@ -145,13 +147,24 @@ def judged(run: Run, means: Mapping[tuple[str, str], float], flows: Sequence[str
     """
     found = []
     for flow in flows:
+        of_scales = [
+            Judged(flow, metric, means[metric, flow], scale.mark(means[metric, flow]))
+            for metric, scale in SCALES.items()
+            if (metric, flow) in means
+        ]
+        own = [one for one in of_scales if one.metric != LOSS]
         if (FREEZES, flow) in means:
-            found.append(Judged(flow, FREEZES, means[FREEZES, flow], freezes_mark(run, flow)))
-        for metric, scale in SCALES.items():
-            if (metric, flow) in means and not (metric == "packet_loss" and found and found[-1].flow == flow):
-                value = means[metric, flow]
-                found.append(Judged(flow, metric, value, scale.mark(value)))
+            own.insert(0, Judged(flow, FREEZES, means[FREEZES, flow], freezes_mark(run, flow)))
+        found += own or of_scales
     return [one for one in found if one.mark]
+
+
+def marks_of(marked: Sequence[Judged], silent: Iterable[str]) -> dict[str, str]:
+    """The worst mark of each flow that has one; ``silent`` are the flows of which nothing was seen."""
+    of_flow: dict[str, list[str]] = {}
+    for one in marked:
+        of_flow.setdefault(one.flow, []).append(one.mark)
+    return {flow: worst(marks) for flow, marks in of_flow.items()} | dict.fromkeys(silent, BAD)
 
 
 def worst(marks: Sequence[str]) -> str:

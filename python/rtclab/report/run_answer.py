@@ -2,23 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import polars as pl
 
-from rtclab.metrics import METRICS
+from rtclab.metrics import METRICS, courses
 from rtclab.metrics.media import picture_delay_ms
 from rtclab.metrics.rate import path_changes
 from rtclab.metrics.series import Array, Samples, span_ns
 from rtclab.phrases import name_for_commands, names_in_words
-from rtclab.report import courses
 from rtclab.report.answer import BAD, GOOD, MARKS, POOR, Answer, Figure, NextStep
-from rtclab.report.quality import FREEZES, FREEZES_SOURCE, SCALES, Judged, judged, worst
+from rtclab.report.quality import FREEZES, FREEZES_SOURCE, SCALES, Judged, marks_of, worst
 from rtclab.report.verdict import LEAST_PICTURES, Findings, verdict
 from rtclab.report.why import STAGES_IN_WORDS, FlowAccount, Why
-from rtclab.report.words import IMPORTED, flow_in_words
+from rtclab.report.words import IMPORTED, brief, flow_in_words
 from rtclab.scenario import Bitrate, shipped
 from rtclab.trace import NS_PER_S, Run, Trace
 
@@ -68,20 +67,22 @@ LABELS = {
 """The metrics that may be figures, the best first, with their names there and units."""
 
 
-def answer_of(run: Run, measured: pl.DataFrame, found: Findings, reasons: Why) -> Answer:
+def answer_of(
+    run: Run, measured: pl.DataFrame, found: Findings, marked: Sequence[Judged], reasons: Why
+) -> Answer:
     """The answer of a run.
 
     Args:
         run: the run.
         measured: its summary.
         found: its findings; their means have totals per minute.
+        marked: its values with their marks.
         reasons: the accounts of its worst flows.
     """
-    marked = judged(run, found.means, found.media)
-    silent = {**found.apart, **found.unseen}
-    mark = worst([BAD if silent else "", *(one.mark for one in marked)])
-    worst_flow = _worst_flow(marked, silent)
-    sentences = [_failures(found), _how(run, found, marked)] if mark else [verdict(found)]
+    marks = marks_of(marked, found.silent)
+    mark = worst([*marks.values()])
+    worst_flow = _worst_flow(marked, marks, found.silent)
+    sentences = [_failures(found), _how(run, found, marked, marks)] if mark else [verdict(found)]
     return Answer(
         how=" ".join(filter(None, sentences)),
         mark=mark,
@@ -96,14 +97,14 @@ def _failures(found: Findings) -> str:
     return f"{missing} of {found.repeats} repeats failed or did not run to their end." if missing else ""
 
 
-def _worst_flow(marked: Sequence[Judged], silent: Mapping[str, int]) -> str:
-    """The flow with the worst marks; of equal ones, the one that was frozen longest."""
-    ranks: dict[str, tuple[float, ...]] = {flow: (len(MARKS), 0.0) for flow in silent}
-    for one in marked:
-        rank, frozen = ranks.get(one.flow, (0.0, 0.0))
-        frozen = max(frozen, one.value) if one.metric == FREEZES else frozen
-        ranks[one.flow] = (max(rank, float(MARKS.index(one.mark))), frozen)
-    return max(ranks, key=ranks.__getitem__, default="")
+def _worst_flow(marked: Sequence[Judged], marks: Mapping[str, str], silent: Collection[str]) -> str:
+    """A flow of which nothing was seen, or else the one with the worst mark, and then frozen longest."""
+    frozen = {one.flow: one.value for one in marked if one.metric == FREEZES}
+
+    def badness(flow: str) -> tuple[bool, int, float]:
+        return flow in silent, MARKS.index(marks[flow]), frozen.get(flow, 0.0)
+
+    return max(marks, key=badness, default="")
 
 
 def _why(run: Run, reasons: Why, flow: str, marked: Sequence[Judged]) -> str:
@@ -167,12 +168,8 @@ class _Group:
     flows: Sequence[str]
 
 
-def _how(run: Run, found: Findings, marked: Sequence[Judged]) -> str:
+def _how(run: Run, found: Findings, marked: Sequence[Judged], marks: Mapping[str, str]) -> str:
     """Which directions or people had what trouble and when, the worst first, and who had none."""
-    marks = dict.fromkeys(dict.fromkeys(one.flow for one in marked), GOOD)
-    marks |= dict.fromkeys((*found.apart, *found.unseen), BAD)
-    for one in marked:
-        marks[one.flow] = worst([marks[one.flow], one.mark])
     groups = _groups(found, marks)
     troubled = [group for group in groups if group.mark != GOOD]
     if len(troubled) == 2 and _are_alike(found, marked, troubled):
@@ -273,19 +270,9 @@ def _went_well(found: Findings, flows: Sequence[str]) -> str:
     return f"Good {whom}: {', '.join(parts)}."
 
 
-def brief(value: float) -> str:
-    """A number with three digits, as one says it: ``11.5``, ``346``, ``1840``."""
-    return f"{value:.0f}" if abs(value) >= 100 else f"{float(f'{value:.3g}'):g}"
-
-
 def _ms(value: float) -> str:
     """A time in ms, in s if it is long."""
     return f"{brief(value / 1000)} s" if value >= LONG_MS else f"{brief(value)} ms"
-
-
-def rate_in_words(kbps: float) -> str:
-    """A rate in kbit/s, or in Mbit/s from 1 Mbit/s on."""
-    return f"{brief(kbps / 1000)} Mbit/s" if kbps >= 1000 else f"{brief(kbps)} kbit/s"
 
 
 def _span(values: Sequence[float]) -> str:
@@ -295,12 +282,12 @@ def _span(values: Sequence[float]) -> str:
 
 def _troubles(run: Run, found: Findings, marked: Sequence[Judged], group: _Group) -> str:
     """What went wrong in the flows of a group, and when."""
-    silent = [flow for flow in group.flows if flow in found.apart or flow in found.unseen]
+    silent = [flow for flow in group.flows if flow in found.silent]
     told: list[tuple[str, str, str]] = []
     if silent:
         never = "never connected" if silent[0] in found.apart else "no picture was seen"
         of = "" if len(silent) == len(group.flows) else f" in {len(silent)} of {len(group.flows)} directions"
-        often = max(max(found.apart.get(flow, 0), found.unseen.get(flow, 0)) for flow in silent)
+        often = max(found.silent[flow] for flow in silent)
         finished = found.repeats - found.failed - found.unfinished
         some = f", in {often} of {finished} repeats" if often < finished else ""
         told.append((BAD, f"{never}{of}{some}", ""))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import fmean
@@ -22,7 +22,7 @@ from rtclab.report.answer import GOOD, MARKS
 from rtclab.report.chart import legend
 from rtclab.report.page import write_page
 from rtclab.report.people import people_of
-from rtclab.report.quality import FREEZES, Judged, judged, worst
+from rtclab.report.quality import FREEZES, judged, marks_of
 from rtclab.report.run_answer import answer_of
 from rtclab.report.run_plots import page_flows, run_plots
 from rtclab.report.shown_flows import main_flows
@@ -68,7 +68,8 @@ def write_report(
         found = found.only(flows)
     marked = judged(run, found.means, found.media)
     table = _rows(measured, shown)
-    columns = _columns(run, wanted, reasons.accounts, marked) if table else []
+    marks = marks_of(marked, found.silent)
+    columns = _columns(run, wanted, reasons.accounts, marks) if table else []
     rows = timeline(run, [column.flow for column in columns], reasons.accounts) if columns else []
     plots = run_plots(run, wanted, reasons.accounts) if table else []
     names = [plot.name for plot in plots]
@@ -83,7 +84,7 @@ def write_report(
         about=_about(run),
         calls=words.calls_of(run),
         network=words.network_of(run),
-        answer=answer_of(run, measured, found, reasons),
+        answer=answer_of(run, measured, found, marked, reasons),
         verdict=verdict(found),
         rows_of_timeline=len(rows),
         columns_of_timeline=columns,
@@ -119,13 +120,12 @@ class TimelineColumn:
 
 
 def _columns(
-    run: Run, wanted: Flows, accounts: Sequence[FlowAccount], marked: Sequence[Judged]
+    run: Run, wanted: Flows, accounts: Sequence[FlowAccount], marks: Mapping[str, str]
 ) -> list[TimelineColumn]:
     """The flows of the timeline, the worst first."""
     flows = page_flows(run, wanted, accounts) if run.traces else []
-    marks = {flow: worst([one.mark for one in marked if one.flow == flow]) for flow in flows}
-    flows = sorted(flows, key=lambda flow: -MARKS.index(marks[flow] or GOOD))
-    return [TimelineColumn(flow, flow_in_words(flow), marks[flow]) for flow in flows]
+    flows = sorted(flows, key=lambda flow: -MARKS.index(marks.get(flow, GOOD)))
+    return [TimelineColumn(flow, flow_in_words(flow), marks.get(flow, "")) for flow in flows]
 
 
 def _about(run: Run) -> str:

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from itertools import islice
 
 import numpy as np
 
-from rtclab.metrics import delay, rate, wire
+from rtclab.metrics import courses, delay, rate, wire
 from rtclab.metrics.rate import path_changes
-from rtclab.report import courses, plot_kinds
+from rtclab.report import plot_kinds
 from rtclab.report.account_strips import FROZEN, freeze_strips, limit_strips, wait_stacks
 from rtclab.report.drawing import DASHED, DOTTED, Axes, Boxes, Line, Mark, Style
 from rtclab.report.flow_lines import FlowLine, Series, band_of, capacity, lines_of
-from rtclab.report.flow_plots import DELAY, FRAMES, OVER_REPEATS, RATE, loss_stacks
+from rtclab.report.flow_plots import DELAY, FRAMES, OVER_REPEATS, RATE, guides_of, loss_panel
 from rtclab.report.plot import Plot
 from rtclab.report.plot_kinds import Curve, Panel, Strip
 from rtclab.report.run_plots import cut
@@ -31,8 +32,6 @@ MOST_NAMED = 3
 """Maximum number of boxes that the title of a row names."""
 MOST_EVENTS = 8
 """Maximum number of events that are told; a recorded capacity has thousands."""
-COLUMNS = 6
-"""Maximum number of flows that have a timeline with all details."""
 
 
 @dataclass(frozen=True)
@@ -89,7 +88,7 @@ def _curves(line: FlowLine, *series: tuple[Style, Series]) -> list[Curve]:
     """The first of the series that has values, as a curve."""
     bands = ((look, band_of(line, of)) for look, of in series)
     known = (Curve(look, band, len(line.run.traces) > 1) for look, band in bands if band.at_s.size)
-    return [curve for curve, _ in zip(known, range(1), strict=False)]
+    return [*islice(known, 1)]
 
 
 def _rate(line: FlowLine) -> Panel:
@@ -99,10 +98,9 @@ def _rate(line: FlowLine) -> Panel:
         (Style("RTP received, by getStats", RATE), wire.stats_received_kbps),
         (Style("RTP sent, by getStats", RATE), wire.stats_sent_kbps),
     )
-    target = band_of(line, rate.controller_target_kbps)
-    if not target.at_s.size:
-        target = band_of(line, rate.target_kbps)
-    guides = [("target", target)] if target.at_s.size else []
+    guides = guides_of("target", rate.controller_target_kbps, [line]) or guides_of(
+        "target", rate.target_kbps, [line]
+    )
     strips = limit_strips(line)
     end_s = max((float(one.end_s.max()) for one in strips), default=0.0)
     return Panel("", received, capacity(line), guides, [_labelled(one, end_s) for one in strips])
@@ -127,12 +125,7 @@ def _delay(line: FlowLine) -> Panel:
 
 
 def _loss(line: FlowLine) -> Panel:
-    if boxes := loss_stacks(line):
-        unrepaired = band_of(line, courses.unrepaired_percent)
-        guides = [("not repaired in time", unrepaired)] if unrepaired.at_s.size else []
-        return Panel("", (), guides=guides, boxes=boxes)
-    curves = _curves(line, (Style("lost", DELAY), courses.lost_percent))
-    return Panel("", curves)
+    return loss_panel(line) or Panel("", _curves(line, (Style("lost", DELAY), courses.lost_percent)))
 
 
 def _picture(line: FlowLine) -> Panel:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence, Set
 from dataclasses import KW_ONLY, dataclass, field, replace
+from functools import cached_property
 from statistics import fmean
 
 import numpy as np
@@ -16,7 +17,7 @@ from rtclab.metrics.series import span_ns
 from rtclab.phrases import names_in_words
 from rtclab.report.shown_flows import flows_in, main_flows
 from rtclab.report.why import LATE_MS
-from rtclab.report.words import flow_in_words
+from rtclab.report.words import brief, flow_in_words
 from rtclab.trace import Run
 
 LEAST_LOSS_PERCENT = 0.05
@@ -85,6 +86,12 @@ class Findings:
     watched: Set[str] = frozenset()
     unseen: Mapping[str, int] = field(default_factory=dict)
     apart: Mapping[str, int] = field(default_factory=dict)
+
+    @cached_property
+    def silent(self) -> Mapping[str, int]:
+        """By flow, the number of repeats in which nothing was seen: without a connection, or a picture."""
+        flows = dict.fromkeys([*self.apart, *self.unseen])
+        return {flow: max(self.apart.get(flow, 0), self.unseen.get(flow, 0)) for flow in flows}
 
     def only(self, flows: Collection[str]) -> Findings:
         """The facts about some of the flows."""
@@ -186,7 +193,7 @@ def _common_capacity(capacities: set[tuple[float, ...]]) -> str:
     """The capacity in words; empty unless all flows have the same constant capacity."""
     match list(capacities):
         case [(capacity_bps,)]:
-            return _rate(capacity_bps / 1000)
+            return rate_in_words(capacity_bps / 1000)
     return ""
 
 
@@ -222,9 +229,9 @@ def _rates(found: Findings, flows: Sequence[str], kind: str = "flow") -> list[st
         if uneven := _uneven_rates(found, rates) if media and metric == "receiving_rate" else "":
             part = uneven
         elif len(used) < len(rates):
-            part = _span(f"{subject} {verb}", _rate, rates)
+            part = _span(f"{subject} {verb}", rate_in_words, rates)
         elif found.capacities_differ:
-            part = _span(f"{subject} {verb}", _rate, rates)
+            part = _span(f"{subject} {verb}", rate_in_words, rates)
             # The flows of a meeting share their links.
             part += _span(", {} of the route's capacity", _percent, used) if len(rates) <= 2 else ""
         else:
@@ -251,7 +258,7 @@ def _uneven_rates(found: Findings, rates: Mapping[str, float]) -> str:
         ("receives", "receive", "", found.receivers),
         ("is received", "are received", "at ", found.senders),
     ):
-        if split := _split(rates, ends, _rate, high_is_bad=False):
+        if split := _split(rates, ends, rate_in_words, high_is_bad=False):
             who, theirs, others = split
             return f"{who} {verb_of_many if ' and ' in who else verb} {at}{theirs}, the others {at}{others}"
     return ""
@@ -418,8 +425,8 @@ def _tcp(found: Findings) -> list[str]:
         return _rates(found, found.tcp, "TCP flow")
     rates = _values(found, "receiving_rate", found.tcp)
     if found.tcp_together:
-        return [f"TCP cross traffic received {_rate(sum(rates.values()))}"] if rates else []
-    return [_span(f"{_subject(list(rates), 'TCP flow')} received {{}}", _rate, rates)]
+        return [f"TCP cross traffic received {rate_in_words(sum(rates.values()))}"] if rates else []
+    return [_span(f"{_subject(list(rates), 'TCP flow')} received {{}}", rate_in_words, rates)]
 
 
 def _values(
@@ -474,10 +481,9 @@ def _seconds(value: float) -> str:
     return f"{value:.0f} s" if value >= 10 else f"{value:.1f} s"
 
 
-def _rate(kbps: float) -> str:
-    if kbps >= 1000:
-        return f"{kbps / 1000:.3g} Mbit/s"
-    return f"{kbps:.0f} kbit/s"
+def rate_in_words(kbps: float) -> str:
+    """A rate in kbit/s, or in Mbit/s from 1 Mbit/s on."""
+    return f"{brief(kbps / 1000)} Mbit/s" if kbps >= 1000 else f"{kbps:.0f} kbit/s"
 
 
 def _sentence(parts: Sequence[str]) -> str:

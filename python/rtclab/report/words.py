@@ -53,6 +53,11 @@ def number(value: float | None, like: float | None = None) -> str:
     return text.replace("-", "" if float(text) == 0 else "−")
 
 
+def brief(value: float) -> str:
+    """A number with three digits, as one says it: ``11.5``, ``346``, ``1840``."""
+    return f"{value:.0f}" if abs(value) >= 100 else f"{float(f'{value:.3g}'):g}"
+
+
 def grouped(pairs: Iterable[tuple[Key, Value]]) -> dict[Key, list[Value]]:
     """The second ones of pairs by the first one."""
     found: dict[Key, list[Value]] = {}

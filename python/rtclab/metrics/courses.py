@@ -1,4 +1,4 @@
-"""What pages draw over time beside the samples of metrics: losses by cause, pictures, sound and estimates."""
+"""Time series beside the samples of metrics: losses by cause, pictures, sound and estimates."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def frozen_percent(trace: Trace, flow: str) -> Samples:
     for from_ns, to_ns in () if spans is None else spans.tolist():
         overlap = np.minimum((seconds + 1) * NS_PER_S, to_ns) - np.maximum(seconds * NS_PER_S, from_ns)
         frozen += overlap.clip(min=0)
-    shares: Array = 100 * frozen / NS_PER_S
+    shares: Array = PERCENT * frozen / NS_PER_S
     return Samples(middles_s, shares)
 
 
