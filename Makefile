@@ -72,6 +72,7 @@ packages:
 check: $(VENV)/built-dev          ## formatting, lints and types, and whether simulated calls are as good as before
 	$(GIVE_WAY) $(CARGO) clippy --quiet --workspace --all-targets --profile server -- -D warnings
 	cargo fmt --check
+	RUSTDOCFLAGS="-D warnings" $(GIVE_WAY) $(CARGO) doc --quiet --workspace --no-deps --profile server
 	$(GIVE_WAY) $(BIN)/ruff check
 	$(BIN)/ruff format --check
 	$(GIVE_WAY) $(BIN)/mypy

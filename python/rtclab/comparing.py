@@ -187,8 +187,8 @@ class Comparison:
 
         Example:
             >>> run = rtclab.run("first-call", duration="10 s", repeats=2)
-            >>> rtclab.compare(run, run, labels=["then", "now"]).moved()["now"].sentence
-            'No cause moved much.'
+            >>> rtclab.compare(run, run, labels=["then", "now"]).moved()["now"].moves
+            []
         """
         from rtclab.report.moved import Moved, moved
 

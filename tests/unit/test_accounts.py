@@ -380,6 +380,17 @@ def test_a_freeze_after_a_step_of_the_delay_names_the_path_that_became_longer(tm
     assert 0.2e9 < gap["end_ns"] - gap["begin_ns"] < 0.48e9  # the jitter buffer covers a part
 
 
+def test_sound_that_waits_in_a_growing_queue_is_made_up_because_of_the_queue(tmp_path: Path) -> None:
+    """What comes at the rate of the path takes longer and longer: playout stretches sound by as much."""
+    full = {"audio": {}, "control": "fixed", f"{UP}capacity": "600 kbit/s", f"{UP}queue": "60 s"}
+    made = run(tmp_path, full, duration="20 s")
+    gaps = made.table("stalls").filter(flow=FLOW, media="audio")
+    assert set(gaps.select("cause", "where").unique().rows()) == {("queue", "alice.up")}
+    made_up_s = (gaps["end_ns"] - gaps["begin_ns"]).sum() / 1e9
+    sent_kbps = METRICS["sending_rate"].function(made.traces[0], FLOW)
+    assert made_up_s == pytest.approx(20 * (1 - 600 / sent_kbps), rel=0.1)
+
+
 def test_a_freeze_says_what_happened_to_its_connection(tmp_path: Path) -> None:
     out = {f"{UP}capacity": {"steps": [["0 s", "3 Mbit/s"], ["12 s", "0 bit/s"], ["15 s", "3 Mbit/s"]]}}
     trace = run(tmp_path, out, duration="25 s").traces[0]

@@ -49,6 +49,7 @@ def write_page(arena: Arena) -> Path:
         drawn,
         title=arena.suite.title,
         suite=arena.suite.name,
+        backend="simulated" if arena.backend == SIM else "live",
         controls=controls,
         colours={control: plots.look(controls, control).colour for control in controls},
         window=window_in_words(arena.window) if arena.window else "",

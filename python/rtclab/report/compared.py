@@ -5,6 +5,7 @@ from __future__ import annotations
 import shlex
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
+from math import nan
 from typing import Any, Self
 
 import polars as pl
@@ -98,12 +99,18 @@ def better_or_worse(cell: Cell) -> str:
 def in_percent(cell: Cell) -> tuple[float, float, float] | None:
     """The difference and the ends of its interval in % of the base; None if the base is 0 or unknown.
 
-    The ends are NaN if there is no interval.
+    The ends are NaN if there is no interval. They reach no further than the new mean can: a rate falls by
+    100 % at most.
     """
-    if not cell["base"] or cell["difference"] is None:
+    base, difference = cell["base"], cell["difference"]
+    if not base or difference is None:
         return None
-    ends = (cell["difference"], cell["difference_low"], cell["difference_high"])
-    value, low, high = (float("nan") if end is None else 100 * end / abs(cell["base"]) for end in ends)
+    least, most = METRICS[cell["metric"]].compared_bounds
+    ends = [
+        nan if end is None else min(max(base + end, least), most) - base
+        for end in (cell["difference_low"], cell["difference_high"])
+    ]
+    value, low, high = (100 * end / abs(base) for end in (difference, *ends))
     return value, low, high
 
 

@@ -64,6 +64,8 @@ class Moved:
     moves: Sequence[Move]
     unknown: str = ""
     """Why it is not known what moved; empty if it is known."""
+    limit: str = ""
+    """What limited the flow longest in the second run, in words; empty if nothing is known of it."""
 
     @property
     def sentence(self) -> str:
@@ -71,7 +73,8 @@ class Moved:
         if self.unknown:
             return f"Which cause moved is not known: {self.unknown}."
         if not self.moves:
-            return "No cause moved much."
+            same = f": {flow_in_words(self.flow)} is limited mostly {self.limit}, as before" if self.limit else ""
+            return f"No cause moved much{same}."
         limits = " and ".join(one.in_words for one in self.moves if one.account == "limit")
         parts = [f"limited {limits}"] if limits else []
         parts += [one.in_words for one in self.moves if one.account != "limit"]
@@ -101,11 +104,17 @@ def moved(before: Run, after: Run) -> Moved:
         return Moved("", (), "the runs share no flow of media")
     sides = [{one.flow: one for one in why(run, flows).accounts} for run in (before, after)]
     found = [
-        Moved(flow, _moves(sides[0][flow], sides[1][flow]))
+        Moved(flow, _moves(sides[0][flow], sides[1][flow]), limit=_longest_limit(sides[1][flow]))
         for flow in flows
         if flow in sides[0].keys() & sides[1]
     ]
     return max(found, key=lambda one: sum(move.size for move in one.moves), default=Moved("", ()))
+
+
+def _longest_limit(account: FlowAccount) -> str:
+    """What limited a flow longest: ``by the queue of alice.up``; empty if it is not known."""
+    name = max(account.shares, key=account.shares.__getitem__, default="unknown")
+    return "" if name == "unknown" else f"by {account.limit_in_words(name)}"
 
 
 def _moves(before: FlowAccount, after: FlowAccount) -> list[Move]:

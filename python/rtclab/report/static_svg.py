@@ -14,6 +14,7 @@ from rtclab.report.drawing import (
     GRID,
     QUIET,
     RANGE_OPACITY,
+    Axes,
     Axis,
     Boxes,
     Cells,
@@ -62,7 +63,7 @@ def _box(plot: Drawing) -> _Box:
     """The box of a plot: wide and low for a row of a timeline, and tall for many named rows."""
     if plot.compact:
         below = 34 if plot.x.label else 4
-        return _Box(600, plot.height_px + below, 16, below)
+        return _Box(600, plot.height_px + below, 4, below)
     rows = plot.y.end - plot.y.begin if plot.y.names else 0
     tall = max(PANEL.height, PANEL.top + PANEL.bottom + ROW * rows)
     return replace(PANEL, height=tall, left=_left(plot.y))
@@ -77,12 +78,17 @@ def static_svgs(plot: Drawing) -> list[str]:
     return [
         f'<svg viewBox="0 0 {box.width:g} {box.height:g}" preserveAspectRatio="xMinYMin"{tall}>'
         + frame
-        + _text(box.left, box.top - (4 if plot.compact else 9), axes.title, "start")
-        + _text(box.width - RIGHT, box.top - (4 if plot.compact else 9), axes.note, "end")
+        + ("" if plot.compact else _titles(axes, box))
         + "".join(_drawn(mark, plot, points) for mark in axes.marks)
         + "</svg>"
         for axes in plot.axes
     ]
+
+
+def _titles(axes: Axes, box: _Box) -> str:
+    """Title and note of a pair of axes. The rows of a timeline have them in the text of the page."""
+    above = box.top - 9
+    return _text(box.left, above, axes.title, "start") + _text(box.width - RIGHT, above, axes.note, "end")
 
 
 def _left(axis: Axis) -> float:

@@ -75,10 +75,12 @@ def _title(label: str, marks: Sequence[Mark]) -> str:
     """The label of a row, and what is drawn in it: the largest boxes, and lines that are not solid."""
     stacks = [mark for mark in marks if isinstance(mark, Boxes) and not mark.texts]
     sizes = {one.look.label: float(((one.end - one.x) * (one.high - one.low)).sum()) for one in stacks}
-    largest = sorted(sizes, key=lambda name: -sizes[name])[:MOST_NAMED]
+    largest = [name.removeprefix("lost ") for name in sorted(sizes, key=lambda name: -sizes[name])]
     dotted = [mark.look.label for mark in marks if isinstance(mark, Line) and mark.look.dash == DOTTED]
     dashed = [mark.look.label for mark in marks if isinstance(mark, Line) and mark.look.dash == DASHED]
-    told = [f"most: {', '.join(largest)}"] if largest else []
+    told = (
+        [("most: " if len(largest) > MOST_NAMED else "") + ", ".join(largest[:MOST_NAMED])] if largest else []
+    )
     told += [f"dotted: {name}" for name in dotted] + [f"dashed: {name}" for name in dashed]
     told += ["grey: frozen"] if any(mark.look == FROZEN for mark in marks) else []
     return "; ".join([label, *told])
@@ -139,11 +141,11 @@ def _sound(line: FlowLine) -> Panel:
 
 
 ROWS = (
-    TimelineRow("timeline-rate", "Rate (kbit/s)", 94, _rate),
-    TimelineRow("timeline-delay", "Delay (ms)", 68, _delay),
-    TimelineRow("timeline-loss", "Lost (%)", 54, _loss),
-    TimelineRow("timeline-picture", "Picture (lines)", 68, _picture),
-    TimelineRow("timeline-sound", "Sound made up (%)", 50, _sound),
+    TimelineRow("timeline-rate", "Rate (kbit/s)", 80, _rate),
+    TimelineRow("timeline-delay", "Delay (ms)", 54, _delay),
+    TimelineRow("timeline-loss", "Lost (%)", 40, _loss),
+    TimelineRow("timeline-picture", "Picture (lines)", 54, _picture),
+    TimelineRow("timeline-sound", "Sound made up (%)", 36, _sound),
 )
 
 

@@ -69,6 +69,20 @@ class _Missed:
     where: Texts
 
 
+@dataclass(frozen=True)
+class _Arrivals:
+    """The packets of a flow's sound in the order in which they came; times in ns, shape (packets,).
+
+    ``took_ns`` is the time from the recording of a packet's sound to its arrival, but for a constant. Of it,
+    the packet was held by its sender for ``held_ns``, and waited in queues for ``queued_ns``.
+    """
+
+    at_ns: IntegerArray
+    took_ns: IntegerArray
+    held_ns: IntegerArray
+    queued_ns: IntegerArray
+
+
 def gaps_in_sound(trace: Trace, flow: str) -> list[Gap]:
     """The gaps of a flow's sound in the trace's window, in order; they add up to what was counted."""
     silent, _ = silence_ns(trace, flow)
@@ -88,11 +102,44 @@ def gaps_in_sound(trace: Trace, flow: str) -> list[Gap]:
     share = np.divide(explained_ns, needed_ns, out=np.zeros(made_up_ns.size), where=needed_ns > 0)
     lasts_ns = np.where(known, share[index] * missed.lasts_ns, 0.0)
     gaps += _of_packets(missed, lasts_ns)
-    cause, detail = ("receiver", "no packet was missing") if were_recorded(trace) else ("unknown", "")
-    for (begin_ns, _), rest_ns in zip(edges_ns.tolist(), (made_up_ns - explained_ns).tolist(), strict=True):
-        if rest_ns > 0:
-            gaps.append(Gap(begin_ns, begin_ns + round(rest_ns), cause, "", detail))
+    rest_ns = np.rint(made_up_ns - explained_ns).astype(np.int64)
+    gaps += [
+        Gap(begin_ns, begin_ns + lasts, *_without_missed(trace, flow, begin_ns, end_ns, lasts))
+        for (begin_ns, end_ns), lasts in zip(edges_ns.tolist(), rest_ns.tolist(), strict=True)
+        if lasts > 0
+    ]
     return sorted(gaps, key=lambda gap: gap.begin_ns)
+
+
+def _without_missed(
+    trace: Trace, flow: str, begin_ns: int, end_ns: int, lasts_ns: int
+) -> tuple[str, str, str]:
+    """Why sound was made up for ``lasts_ns`` though no packet was missing: cause, place and detail.
+
+    Where packets come later and later, playout has to wait for each a little longer, as long as their delay
+    grows.
+    """
+    if not were_recorded(trace):
+        return "unknown", "", ""
+    arrivals = trace.cached(_arrivals, flow)
+    first, last = np.searchsorted(arrivals.at_ns, [begin_ns - NEXT_REPORT_NS, end_ns])
+    took_ns = arrivals.took_ns[first:last]
+    grown_ns = took_ns - np.minimum.accumulate(took_ns)
+    if 2 * grown_ns.max(initial=0) < lasts_ns:
+        return "receiver", "", "no packet was missing"
+    highest = int(grown_ns.argmax())
+    lowest = int(took_ns[:highest].argmin())
+    most_ns = int(grown_ns[highest])
+    detail = f"packets came {most_ns / NS_PER_MS:.0f} ms later than before"
+    queued_ns, held_ns = (
+        int(of[first + highest] - of[first + lowest]) for of in (arrivals.queued_ns, arrivals.held_ns)
+    )
+    if 2 * held_ns > most_ns:
+        return "sender", "", detail
+    if 2 * queued_ns > most_ns:
+        return "queue", _path(trace, flow), detail
+    rose = [path for at_ns, path in rises_of_delay(trace, flow) if begin_ns - NS_PER_S <= at_ns <= end_ns]
+    return "delay", rose[-1] if rose else "", detail
 
 
 def _sample_rate(trace: Trace, flow: str) -> int:
@@ -203,6 +250,20 @@ def _path(trace: Trace, flow: str) -> str:
     """The path in whose queue late packets most likely waited; empty if it is not known."""
     used = bottleneck_of(trace, flow)
     return used.path if used else ""
+
+
+def _arrivals(trace: Trace, flow: str) -> _Arrivals:
+    sent = sent_in_order(trace, flow)
+    sound = sent.chosen(np.flatnonzero(sent.of_kinds("audio")))
+    recorded_ns = _recorded_ns(sound) if sound.sent_ns.size > 1 else sound.sent_ns
+    came = np.flatnonzero(sound.delivered_ns != NEVER)
+    order = came[np.argsort(sound.delivered_ns[came], kind="stable")]
+    return _Arrivals(
+        sound.delivered_ns[order],
+        (sound.delivered_ns - recorded_ns)[order],
+        (sound.sent_ns - recorded_ns)[order],
+        sound.queued_ns[order].clip(0),
+    )
 
 
 def _not_sent(played_ns: IntegerArray, usual_ns: int) -> IntegerArray:

@@ -68,11 +68,11 @@
     const narrow = target.clientWidth < NARROW;
     const figure = Bokeh.Plotting.figure({
       name: plot.name, sizing_mode: "stretch_width", height: heightOf(plot, narrow),
-      min_border_left: 64, min_border_right: 10, min_border_top: 0, min_border_bottom: plot.compact ? 4 : 40,
+      min_border_left: 64, min_border_right: 10, min_border_top: plot.compact ? 3 : 0, min_border_bottom: plot.compact ? 4 : 40,
       x_range: horizontal(plot).range, y_range: new Bokeh.Range1d({ start: plot.y.begin, end: plot.y.end }),
       x_axis_label: plot.x.label || null, y_axis_label: plot.compact ? null : plot.y.label, outline_line_color: null,
       background_fill_color: null, border_fill_color: null,
-      title: (plot.compact && axes.note ? `${axes.title}, ${axes.note}` : axes.title) || null, toolbar_location: null, tools: Object.values(tools), active_drag: null,
+      title: plot.compact ? null : axes.title || null, toolbar_location: null, tools: Object.values(tools), active_drag: null,
     });
     if (plot.compact) compact(figure, plot);
     const text = { axis_label_text_font_style: "normal", axis_label_text_font_size: "13px",
@@ -91,8 +91,7 @@
         major_label_overrides: new Map(places), major_tick_line_color: null });
       grid.visible = axis === figure.xaxes[0] && plot.x.log;
     }
-    if (axes.title) figure.title.setv({ text_font_style: "normal", text_font_size: plot.compact ? "12px" : "13px",
-      text_color: plot.compact ? QUIET : INK, standoff: plot.compact ? 2 : 10 });
+    if (figure.title) figure.title.setv({ text_font_style: "normal", text_font_size: "13px", text_color: INK, standoff: 10 });
     markEvents(figure, plot);
     if (axes.note && !plot.compact) {
       figure.add_layout(new Bokeh.Title({ text: axes.note, align: "right", text_font_style: "normal",
@@ -365,7 +364,7 @@
 
   // --- people ---------------------------------------------------------------------------------------
 
-  const ROWS = [["Rate", "kbit/s", 94], ["Delay", "ms", 68], ["Lost", "%", 54], ["Picture", "lines", 68], ["Frozen", "%", 50]];
+  const ROWS = [["Rate", "kbit/s", 80], ["Delay", "ms", 54], ["Lost", "%", 40], ["Picture", "lines", 54], ["Frozen", "%", 36]];
   const COLOURS = ["#0072B2", "#D55E00", "#D55E00", "#009E73", "#222222"];
   const VALUES = [["frozen", "s a minute"], ["", "kbit/s"], ["", "lines"], ["", "ms from camera to screen"],
     ["", "% of the sound made up"], ["", "% of the packets lost"]];
@@ -394,10 +393,12 @@
     const rows = smallPlots(flow, data);
     if (rows.length) rows.at(-1).x.label = "Time (s)";
     for (const plot of rows) {
-      const place = document.createElement("div");
+      const title = document.createElement("p"), place = document.createElement("div");
+      title.className = "row";
+      title.textContent = plot.axes[0].title;
       place.className = "chart";
       Object.assign(place.dataset, { plot: plot.name, axes: 0 });
-      column.append(place);
+      column.append(title, place);
     }
     plots.push(...rows);
     return column;
