@@ -22,9 +22,6 @@ pytestmark = [pytest.mark.live, pytest.mark.needs("chromium", "chromedriver")]
 
 WIDE, NARROW = 1280, 400
 TIME_CHARTS = ["rate", "target", "delay", "frame-rate"]
-SMALLEST = 360
-LEAST_CONTRAST = 4.5
-"""Least contrast of text with what is behind it (WCAG 2.2, 1.4.3)."""
 FIGURES = """
 const figures = Bokeh.documents[0].roots().filter((figure) => figure.name === arguments[0]);
 """
@@ -196,17 +193,6 @@ def test_the_pointer_shows_the_time_and_the_value_of_every_visible_curve(opened:
     wait(opened, lambda: len(box.text.splitlines()) == 4, "the capacity is still shown")
 
 
-@pytest.mark.parametrize("width", [WIDE, NARROW, SMALLEST])
-def test_the_page_is_never_wider_than_the_window(browser: Any, page: Path, width: int) -> None:
-    show(browser, page, width)
-    for name in [*TIME_CHARTS, "delay-distribution", "repeats"]:
-        draw(browser, name)
-    wide, window = browser.execute_script(
-        "const { scrollWidth, clientWidth } = document.documentElement; return [scrollWidth, clientWidth];"
-    )
-    assert wide <= window <= width
-
-
 def test_without_javascript_the_page_has_its_verdict_static_plots_and_tables(
     browser: Any, page: Path
 ) -> None:
@@ -264,39 +250,6 @@ def test_texts_of_charts_say_what_they_show(opened: Any) -> None:
     rates = [text for text in told if text.startswith("Receiving rate against")]
     assert len({*rates}) == 2
     assert all(re.search(r"alice → bob|bob → alice", text) and "kbit/s" in text for text in rates)
-
-
-CONTRASTS = """
-const channel = (value) => (value /= 255) <= 0.03928 ? value / 12.92 : ((value + 0.055) / 1.055) ** 2.4;
-const parts = (colour) => colour.match(/[\\d.]+/g).map(Number);
-const light = ([r, g, b]) => 0.2126 * channel(r) + 0.7152 * channel(g) + 0.0722 * channel(b);
-function behind(element) {
-  for (let one = element; one; one = one.parentElement) {
-    const colour = getComputedStyle(one).backgroundColor;
-    if (colour.startsWith("rgb") && (parts(colour)[3] ?? 1) === 1) return parts(colour);
-  }
-  return [255, 255, 255];
-}
-const texts = [...document.querySelectorAll("main *, nav *")].filter((one) =>
-  !one.closest(".chart, svg, script, style") && one.checkVisibility() &&
-  [...one.childNodes].some((child) => child.nodeType === 3 && child.textContent.trim()));
-return texts.map((one) => {
-  const [high, low] = [light(parts(getComputedStyle(one).color)), light(behind(one))].sort((a, b) => b - a);
-  return [(high + 0.05) / (low + 0.05), one.textContent.trim().slice(0, 40)];
-});
-"""
-
-
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_all_texts_have_enough_contrast(opened: Any, scheme: str) -> None:
-    features = [{"name": "prefers-color-scheme", "value": scheme}]
-    opened.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": features})
-    try:
-        found = opened.execute_script(CONTRASTS)
-        assert len(found) > 50
-        assert [one for one in found if one[0] < LEAST_CONTRAST] == []
-    finally:
-        opened.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": []})
 
 
 MEETING = """

@@ -1,4 +1,4 @@
-"""The report of a sweep in a real browser: the buttons of its heat map, its cells, and narrow windows."""
+"""The report of a sweep in a real browser: the buttons of its heat map, and its cells."""
 
 from __future__ import annotations
 
@@ -55,13 +55,6 @@ def test_a_cell_shows_its_command_and_arrows_move_to_the_next(opened: Any) -> No
     told = opened.switch_to.active_element.get_attribute("title").partition(":")[0].split(", ")
     assert told != at
     assert f"link.up.capacity = {told[0]}, link.up.loss = {told[1]}" in picked.text
-
-
-@pytest.mark.parametrize("width", [360, 1280])
-def test_the_page_does_not_scroll_sideways(opened: Any, width: int) -> None:
-    metrics = {"width": width, "height": 800, "deviceScaleFactor": 1, "mobile": False}
-    opened.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", metrics)
-    assert opened.execute_script("return document.documentElement.scrollWidth") <= width
 
 
 def test_without_javascript_the_buttons_work_and_cells_have_values(opened: Any, page: Path) -> None:

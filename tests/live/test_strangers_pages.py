@@ -41,8 +41,8 @@ COUNTED = ("framesEncoded", "framesDecoded", "messagesReceived", "packetsSent", 
 def both(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Trace, Path]:
     """The page of two connections, observed and, at the same time, in browsers that nobody observes.
 
-    No other live test runs beside them, because their rates are compared. In two of some hundred pairs the
-    worker of one page never got a frame, once of an unobserved one. Such a pair of calls is made again.
+    No other live test runs beside them, because their rates are compared. Rarely, the worker of a page never
+    gets a frame. Such a pair of calls is made again.
 
     Returns the folder of the observed pages' own logs, the trace, and the folder of the other pages' logs.
     """

@@ -24,7 +24,7 @@ from rtclab.metrics.accounts.limits import LIMITS, course_of, limits_table
 from rtclab.metrics.accounts.losses import CAUSES as LOSS_CAUSES
 from rtclab.metrics.accounts.losses import losses_table
 from rtclab.metrics.accounts.stalls import CAUSES as STALL_CAUSES
-from rtclab.metrics.accounts.stalls import stalls_table
+from rtclab.metrics.accounts.stalls import REPAIRS, stalls_table
 from rtclab.metrics.accounts.waits import (
     SOUND_STAGES,
     STAGES,
@@ -33,6 +33,7 @@ from rtclab.metrics.accounts.waits import (
     waits_table,
 )
 from rtclab.metrics.series import span_ns
+from rtclab.report import why
 
 FLOW = "alice->bob"
 WIDE = {"link.up.capacity": "20 Mbit/s", "link.down.capacity": "20 Mbit/s"}
@@ -473,6 +474,14 @@ def test_the_page_of_a_run_says_why(tmp_path: Path) -> None:
     assert all(f'<figure class="plot" id="{plot}">' in page for plot, _ in linked)
     # Everything but the flow, and what is between parts, is a link.
     assert re.sub(r"<a .*?</a>", "", said).strip("; .") == "alice → bob:"
+
+
+def test_every_limit_cause_repair_and_stage_has_words() -> None:
+    assert why.WORDS.keys() == LIMITS.keys()
+    assert why.LOSSES_IN_WORDS.keys() == LOSS_CAUSES.keys()
+    assert why.SOUND_IN_WORDS.keys() | {"loss"} == STALL_CAUSES.keys()
+    assert why.REPAIRS_IN_WORDS.keys() | {""} == REPAIRS.keys()
+    assert why.STAGES_IN_WORDS.keys() == STAGES.keys() | SOUND_STAGES.keys()
 
 
 def test_the_page_about_reasons_has_every_limit_cause_and_stage() -> None:

@@ -337,6 +337,8 @@ STAGES_IN_WORDS = {
     "lip_sync": "until the sound was there",
     "decoder": "in the decoder",
     "display": "before the screen",
+    "microphone": "until a packet was recorded",
+    "loudspeaker": "before the loudspeaker",
 }
 
 
