@@ -1,4 +1,4 @@
-"""Benchmarks of whole commands: speed of simulation, memory, lateness of the emulated link, and a live call.
+"""Benchmarks of whole commands: simulation, memory, pages, lateness of the emulated link, and a live call.
 
 ``make bench`` prints them after the Rust benchmarks. They are not pass or fail, and they get worse if the
 machine is busy. With ``BASE=<commit>``, that commit is measured alternately with this tree, and the last
@@ -8,9 +8,11 @@ column is the median ratio of the pairs.
 from __future__ import annotations
 
 import argparse
+import importlib
 import json
 import os
 import resource
+import shutil
 import statistics
 import subprocess
 import sys
@@ -150,7 +152,7 @@ def main() -> None:
         _print_row(*_measured(figure, options.base))
     for figure in OWN:
         _print_row(*_measured(figure, None))
-    for measure in (_emulator, _live_call):
+    for measure in (_pages, _emulator, _live_call):
         for name, value, unit in measure():
             _print_row(name, value, "", unit)
 
@@ -423,6 +425,51 @@ WORKERS: dict[str, Callable[[], float]] = {
     **{f"meeting-{people}": partial(_meeting_cost, people) for people in MEETINGS},
 }
 """How each figure is measured. Those of :data:`FIGURES` only use functions that older commits have too."""
+
+
+def _pages() -> list[tuple[str, str, str]]:
+    """Size of each page of the gallery, and how long Chromium takes to open it."""
+    from rtclab.backend.live.browsers.launch_options import find_chromium
+
+    sys.path.insert(0, str(HERE.parents[1] / "docs" / "_ext"))
+    gallery = importlib.import_module("gallery")
+    text = (HERE.parents[1] / "docs" / "gallery.md").read_text(encoding="utf-8")
+    with tempfile.TemporaryDirectory() as folder:
+        gallery.follow(text, Path(folder))
+        pages = {one.title.lower(): Path(folder) / one.file for one in gallery.examples_of(text)}
+        rows = [
+            (f"page of {title}", f"{page.stat().st_size / 1e6:.2f}", "MB") for title, page in pages.items()
+        ]
+        if find_chromium() is None or shutil.which("chromedriver") is None:
+            return [*rows, ("opening pages", "not measured: no chromium with chromedriver", "")]
+        opened_s = _opening_s(list(pages.values()))
+    return rows + [
+        (f"opening the page of {title}", f"{took_s:.2f}", "s")
+        for title, took_s in zip(pages, opened_s, strict=True)
+    ]
+
+
+def _opening_s(pages: list[Path]) -> list[float]:
+    """The median time in s from opening each page in Chromium until it has loaded."""
+    from selenium import webdriver
+
+    from rtclab.backend.live.browsers.launch_options import find_chromium
+
+    options = webdriver.ChromeOptions()
+    options.binary_location = find_chromium() or ""
+    for argument in ("--headless=new", "--no-sandbox", "--disable-gpu"):
+        options.add_argument(argument)
+    service = webdriver.ChromeService(shutil.which("chromedriver"))
+    took_ms = "return performance.getEntriesByType('navigation')[0].loadEventEnd"
+    with webdriver.Chrome(options=options, service=service) as browser:
+        found = []
+        for page in pages:
+            rounds = []
+            for _ in range(ROUNDS):
+                browser.get(page.as_uri())
+                rounds.append(browser.execute_script(took_ms) / 1000)
+            found.append(statistics.median(rounds))
+    return found
 
 
 def _emulator() -> list[tuple[str, str, str]]:
