@@ -126,6 +126,8 @@ def account(limit: str, **known: Any) -> FlowAccount:
         "held_at": "",
         "lines": {},
         "active_s": 40.0,
+        "forwarded": False,
+        "lost_behind_percent": nan,
         "paths": {},
     }
     told = nothing | known

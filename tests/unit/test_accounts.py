@@ -481,7 +481,8 @@ def test_every_limit_cause_repair_and_stage_has_words() -> None:
     assert why.LOSSES_IN_WORDS.keys() == LOSS_CAUSES.keys()
     assert why.SOUND_IN_WORDS.keys() | {"loss"} == STALL_CAUSES.keys()
     assert why.REPAIRS_IN_WORDS.keys() | {""} == REPAIRS.keys()
-    assert why.STAGES_IN_WORDS.keys() == STAGES.keys() | SOUND_STAGES.keys()
+    assert why.STAGES_IN_WORDS.keys() == STAGES.keys()
+    assert why.STAGES_OF_SOUND.keys() == SOUND_STAGES.keys() - STAGES.keys()
 
 
 def test_the_page_about_reasons_has_every_limit_cause_and_stage() -> None:

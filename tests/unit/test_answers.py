@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from math import exp
 from pathlib import Path
 
@@ -40,6 +41,20 @@ def test_a_screen_that_stays_dark_is_worth_nothing_whenever_it_is_dark() -> None
     assert stalling_indication(frozen((0.5, 60)), MINUTE) == pytest.approx(1, abs=0.2)
     # In an hour, half a minute is little, though the model for five minutes would say 1.
     assert stalling_indication(frozen((100, 130)), (0, 3600 * NS_PER_S)) > 4.5
+
+
+@pytest.mark.parametrize("times", [2, 3, 6])
+def test_a_call_shorter_than_a_minute_is_judged_as_if_it_went_on_in_the_same_way(times: int) -> None:
+    length_s = 60 / times
+    short = frozen((2, 3), (5, 5.5))
+    whole = frozen(
+        *((a + k * length_s, b + k * length_s) for k in range(times) for a, b in ((2, 3), (5, 5.5)))
+    )
+    assert stalling_indication(short, (0, int(length_s * NS_PER_S))) == stalling_indication(whole, MINUTE)
+    # As a part of a longer call that is measured alone.
+    later = frozen((102, 103), (105, 105.5))
+    span = (100 * NS_PER_S, int((100 + length_s) * NS_PER_S))
+    assert stalling_indication(later, span) == pytest.approx(stalling_indication(whole, MINUTE))
 
 
 def test_sound_is_bad_from_where_the_model_of_opus_has_no_satisfied_users() -> None:
@@ -115,6 +130,22 @@ def test_the_stretch_with_most_freezes_lies_where_they_are(bad: Results) -> None
     begin, end = (int(part) for part in words.partition("from ")[2].partition(" s,")[0].split(" to "))
     assert 11 <= begin < end <= 27
     assert when(run, ["desk->phone"], FREEZES) == ""
+
+
+@pytest.mark.parametrize("first_s", [0, 6])
+def test_a_trouble_without_a_worst_stretch_is_said_to_last_from_its_begin_to_its_end(
+    tmp_path: Path, first_s: int
+) -> None:
+    loss = [["0 s", "0 %"], [f"{first_s} s", "12 %"]] if first_s else [["0 s", "12 %"]]
+    text = f'extends = "first-call"\nlink.up.loss = {{ steps = {json.dumps(loss)} }}'
+    run = made(tmp_path, text, repeats=3).run
+    said = when(run, ["alice->bob"], "packet_loss")
+    if not first_s:
+        assert said == ", all through the call"
+    else:
+        begin, end = map(int, re.fullmatch(r", from (\d+) to (\d+) s", said).groups())
+        assert first_s <= begin <= first_s + 1
+        assert 29 <= end <= 30
 
 
 def test_a_good_call_is_called_good_and_has_no_trouble(tmp_path: Path) -> None:

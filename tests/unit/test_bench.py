@@ -20,6 +20,7 @@ def test_each_figure_is_printed_before_the_next_one_is_measured(
 
     monkeypatch.setattr(sys, "argv", ["bench"])
     monkeypatch.setattr(bench, "_measured", measured)
+    monkeypatch.setattr(bench, "_pages", lambda: [("a page", "1", "MB")])
     monkeypatch.setattr(bench, "_emulator", lambda: [("emulator", "2", "ms")])
     monkeypatch.setattr(bench, "_live_call", lambda: [("live call", "3", "s")])
     bench.main()
@@ -27,6 +28,7 @@ def test_each_figure_is_printed_before_the_next_one_is_measured(
     assert printed[0].startswith("figure ")
     assert [line.partition("  ")[0] for line in printed[1:]] == names[:-1]
     assert [line.split() for line in capsys.readouterr().out.splitlines()[1:]] == [
+        ["a", "page", "1", "MB"],
         ["emulator", "2", "ms"],
         ["live", "call", "3", "s"],
     ]

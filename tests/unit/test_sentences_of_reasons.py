@@ -65,7 +65,7 @@ def random_account(seed: int) -> FlowAccount:
         "shares": {name: weights.get(name, 0.0) / sum(weights.values()) for name in NAMES},
         "grade": chance.choice(["known", "inferred", "unknown"]),
         "losses": losses,
-        "seen_losses": losses,
+        "seen_losses": losses[:1] if chance.random() < 0.3 else losses,
         "lost_percent": chance.choice([nan, 0.0, chance.uniform(0, 60)]),
         "stalls": stalls,
         "gaps": [
@@ -79,6 +79,8 @@ def random_account(seed: int) -> FlowAccount:
         "held_at": chance.choice(PATHS),
         "lines": chance.choice([{}, {480: 1.0}, {240: 0.3, 360: 0.2, 480: 0.5}]),
         "active_s": chance.choice([60.0, 300.0]),
+        "forwarded": chance.random() < 0.3,
+        "lost_behind_percent": chance.choice([nan, 0.0, chance.uniform(0, 60)]),
         "paths": {"alice.both": "the Wi-Fi hop alice.both, which fades"},
     }
     return FlowAccount(**known)
@@ -165,6 +167,8 @@ def test_every_phrase_is_said_of_some_account(words: str) -> None:
         r"\(which upload fills: \d+ % of its bytes",
         r"in which packets waited up to \d+ ms\)",
         r"limited by losses \([\d.]+ %, ",
+        r": its sender was limited by ",
+        r"; [\d.]+ % of what the server forwarded was lost ",
         r"in a full, short queue on alice\.up",
         r"on the Wi-Fi hop alice\.both, which fades",
         r", as its packets suggest",

@@ -20,7 +20,7 @@ from rtclab.metrics.statistics import BOOTSTRAP_DRAWS, means_of_known
 from rtclab.phrases import count, names_in_words
 from rtclab.report import number, render
 from rtclab.report.answer import Answer, Figure, NextStep
-from rtclab.report.words import grouped
+from rtclab.report.words import grouped, kind_in_words
 from rtclab.report.words import machine as machine_in_words
 from rtclab.trace import window_in_words, write_text
 
@@ -49,7 +49,7 @@ def write_page(arena: Arena) -> Path:
         drawn,
         title=arena.suite.title,
         suite=arena.suite.name,
-        backend="simulated" if arena.backend == SIM else "live",
+        about=_about(arena),
         controls=controls,
         colours={control: plots.look(controls, control).colour for control in controls},
         window=window_in_words(arena.window) if arena.window else "",
@@ -96,6 +96,14 @@ def write_page(arena: Arena) -> Path:
     )
     write_text(arena.page, text)
     return arena.page
+
+
+def _about(arena: Arena) -> str:
+    """What was run of each case: ``simulated, 3 repeats of 60 s``."""
+    lasts = sorted({case.scenario.duration.s for case in arena.suite.cases})
+    span = " to ".join(f"{one:g}" for one in dict.fromkeys([lasts[0], lasts[-1]])) if lasts else ""
+    repeats = count(arena.repeats, "repeat")
+    return f"{kind_in_words(arena.backend)}, {repeats}{f' of {span} s' if span else ''}"
 
 
 MOST_FIGURES = 5
@@ -159,7 +167,8 @@ def _open(pick: findings.Recommendation, controls: Sequence[str]) -> str:
     if won.second is None:
         return f"If {pick.use.when}: {pick.sentence(controls)}"
     unit = "percentage points" if pick.criterion.unit == "%" else pick.criterion.unit
-    lead = f"{controls[won.control]} leads {controls[won.second]} by {number(won.margin)} {unit} over {have}"
+    lead = f"{controls[won.control]} leads {controls[won.second]} by {number(won.margin)} {unit}"
+    lead += f" of “{pick.criterion.label}” over {have}"
     needed = pick.cases_needed
     if needed is None:
         both = f"{controls[won.control]} and {controls[won.second]}"

@@ -17,15 +17,15 @@ from rtclab.estimate.findings import Finding, in_digits
 from rtclab.estimate.recorded_call import CallOfTwo
 from rtclab.experiment import metrics_of
 from rtclab.metrics import METRICS, Metric, prediction_interval
-from rtclab.phrases import names_in_words
-from rtclab.report import flow_in_words
+from rtclab.phrases import count, names_in_words
+from rtclab.report import flow_in_words, number
 from rtclab.report.answer import Answer, Figure, NextStep
 from rtclab.report.drawing import Cells
 from rtclab.report.page import write_page as write
 from rtclab.report.plot import Plot
 from rtclab.report.run_plots import comparison_plots
 from rtclab.scenario import Scenario
-from rtclab.trace import Repeat, Run, Trace
+from rtclab.trace import NS_PER_S, Repeat, Run, Trace
 
 CALL, SIMULATED = "call", "simulated"
 SHOWN = (
@@ -88,6 +88,8 @@ def write_page(
         both,
         tied=True,
         title=f"Estimated from {call.origin}",
+        about=f"a call of {number(call.trace.manifest.duration_ns / NS_PER_S)} s, "
+        f"with {count(len(simulated), 'simulation')}",
         found=answer(findings, rows, file),
         untold=[plot.title for plot in plots if plot not in both],
         groups=groups,
@@ -114,7 +116,7 @@ def answer(findings: Sequence[Finding], rows: Mapping[str, Sequence[MetricCompar
             f"{one.name.capitalize()}, {flow_in_words(one.of)}",
             *_value_and_unit(one),
             interval=_interval(one),
-            about=_grade(one),
+            about="; ".join(filter(None, [_grade(one), _received(rows, one)])),
         )
         for name in DECIDE
         for one in findings
@@ -130,6 +132,16 @@ def _grade(one: Finding) -> str:
     if one.name == "delay" and one.grade == "measured":
         return "measured; with transmission on all links but the bottleneck"
     return one.grade
+
+
+def _received(rows: Mapping[str, Sequence[MetricComparison]], one: Finding) -> str:
+    """The rate of the call in the direction of an estimated capacity, in words; empty if it is not known."""
+    if one.name != "capacity":
+        return ""
+    rates = [
+        of for of in rows.get(one.of, ()) if of.metric.name in ("receiving_rate", "stats_receiving_rate")
+    ]
+    return f"the call came to {number(rates[0].call)} kbit/s" if rates else ""
 
 
 def _value_and_unit(one: Finding) -> tuple[str, str]:
@@ -163,12 +175,22 @@ def _likeness(rows: Mapping[str, Sequence[MetricComparison]]) -> str:
     judged = [(flow, one) for flow, of in rows.items() for one in of if one.inside is not None]
     if not judged:
         return ""
-    outside = [f"{one.metric.label} of {flow_in_words(flow)}" for flow, one in judged if not one.inside]
+    outside = [
+        f"{one.metric.label} of {flow_in_words(flow)} ({_beside(one)})"
+        for flow, one in judged
+        if not one.inside
+    ]
     if not outside:
         return f"Its simulations are like the call in all {len(judged)} metrics."
     like = len(judged) - len(outside)
     others = names_in_words(outside, 3)
     return f"Its simulations are like the call in {like} of {len(judged)} metrics, not in {others}."
+
+
+def _beside(one: MetricComparison) -> str:
+    """The value of the call beside the interval of its simulations."""
+    call, low, high = (number(value, one.call) for value in (one.call, one.low, one.high))
+    return f"{call} {one.metric.unit}".strip() + f", simulated {low} to {high}"
 
 
 def _told_by_call(plot: Plot) -> bool:

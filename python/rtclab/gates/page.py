@@ -10,10 +10,10 @@ from markupsafe import Markup
 from rtclab.gates.checks import Check, quantity
 from rtclab.gates.outcome import CheckRow, GateOutcome
 from rtclab.metrics import METRICS
-from rtclab.phrases import count
+from rtclab.phrases import count, names_in_words
 from rtclab.report.answer import Answer, Figure, NextStep
 from rtclab.report.page import write_page as write
-from rtclab.report.words import flow_in_words, number
+from rtclab.report.words import flow_in_words, kind_in_words, number
 
 MOST_FIGURES = 4
 SINCE = {"new": "new since the baseline", "old": "failed in the baseline too"}
@@ -33,6 +33,7 @@ def write_page(path: Path, result: GateOutcome) -> Path:
         "gate.html",
         [],
         result=result,
+        about=_about(result),
         found=answer(result),
         failing=[(line, over_in_words(line.worst), shown_share(line.worst)) for line in failing],
         since=SINCE,
@@ -42,6 +43,17 @@ def write_page(path: Path, result: GateOutcome) -> Path:
         metrics=[METRICS[name] for name in metrics],
         flow_in_words=flow_in_words,
     )
+
+
+def _about(result: GateOutcome) -> str:
+    """What was run: ``3 scenarios, simulated, 5 repeats of each``."""
+    runs = [side.run for side in result.measured.values()]
+    if not runs:
+        return ""
+    kinds = dict.fromkeys(kind_in_words(run.backend) for run in runs)
+    repeats = sorted({run.planned for run in runs})
+    many = count(repeats[0], "repeat") if len(repeats) == 1 else f"{repeats[0]} to {repeats[-1]} repeats"
+    return f"{count(len(runs), 'scenario')}, {names_in_words(list(kinds), 2)}, {many} of each"
 
 
 def answer(result: GateOutcome) -> Answer:

@@ -111,6 +111,10 @@ def title(seen: Tables) -> str:
     return f"{count(own, 'stream')} {between}{seen_at}, {span_s:.{0 if span_s >= 10 else 1}f} s"
 
 
+UNTOLD = "headers alone do not tell; an import infers what limited the rates, and what was possible."
+"""Why streams are as they are, as far as their headers say."""
+
+
 def answer(seen: Tables, source: str) -> Answer:
     """What a capture says of its streams: how many packets are lost, and where most are late."""
     streams = seen["streams"]
@@ -144,7 +148,7 @@ def answer(seen: Tables, source: str) -> Answer:
             steps.append(
                 NextStep("kinds of media are inferred; with a session description:", shlex.join(command))
             )
-    return Answer(how, steps=steps, figures=_figures(once))
+    return Answer(how, why=UNTOLD, steps=steps, figures=_figures(once))
 
 
 def _once(streams: pl.DataFrame) -> pl.DataFrame:

@@ -372,7 +372,7 @@ class Compared:
         differing = {cell["label"] for cell in self.cells if cell["verdict"] in DIFFERS}
         if self.command == "run" and len(differing) == 1 and all(run.traces for run in self.runs):
             after = self.runs[self.labels.index(differing.pop())]
-            found.append(NextStep("what limited its flows and froze its video:", _command("why", after)))
+            found.append(NextStep("what limited its flows:", _command("why", after)))
         sources = [_quoted(one) for one in dict.fromkeys(self.sources)]
         undecided = self._undecided()
         if undecided is not None and not any(run.backend in IMPORTED for run in self.runs):

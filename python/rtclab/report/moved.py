@@ -65,7 +65,7 @@ class Moved:
     unknown: str = ""
     """Why it is not known what moved; empty if it is known."""
     limit: str = ""
-    """What limited the flow longest in the second run, in words; empty if nothing is known of it."""
+    """What limited the flow longest in both runs, in words; empty if it is not the same or not known."""
 
     @property
     def sentence(self) -> str:
@@ -73,11 +73,15 @@ class Moved:
         if self.unknown:
             return f"Which cause moved is not known: {self.unknown}."
         if not self.moves:
-            same = f": {flow_in_words(self.flow)} is limited mostly {self.limit}, as before" if self.limit else ""
-            return f"No cause moved much{same}."
+            if not self.limit:
+                return "No cause moved much."
+            return (
+                f"No cause moved much: {flow_in_words(self.flow)} is limited mostly {self.limit}, as before."
+            )
         limits = " and ".join(one.in_words for one in self.moves if one.account == "limit")
         parts = [f"limited {limits}"] if limits else []
         parts += [one.in_words for one in self.moves if one.account != "limit"]
+        parts += [f"mostly limited {self.limit} before and now"] if self.limit else []
         return f"{flow_in_words(self.flow)}: {'; '.join(parts)}."
 
     def as_dict(self) -> dict[str, object]:
@@ -103,18 +107,15 @@ def moved(before: Run, after: Run) -> Moved:
     if not flows:
         return Moved("", (), "the runs share no flow of media")
     sides = [{one.flow: one for one in why(run, flows).accounts} for run in (before, after)]
-    found = [
-        Moved(flow, _moves(sides[0][flow], sides[1][flow]), limit=_longest_limit(sides[1][flow]))
-        for flow in flows
-        if flow in sides[0].keys() & sides[1]
-    ]
+    both = {flow: (sides[0][flow], sides[1][flow]) for flow in flows if flow in sides[0].keys() & sides[1]}
+    found = [Moved(flow, _moves(*of), limit=_longest_limit(*of)) for flow, of in both.items()]
     return max(found, key=lambda one: sum(move.size for move in one.moves), default=Moved("", ()))
 
 
-def _longest_limit(account: FlowAccount) -> str:
-    """What limited a flow longest: ``by the queue of alice.up``; empty if it is not known."""
-    name = max(account.shares, key=account.shares.__getitem__, default="unknown")
-    return "" if name == "unknown" else f"by {account.limit_in_words(name)}"
+def _longest_limit(before: FlowAccount, after: FlowAccount) -> str:
+    """What limited a flow longest in both runs: ``by the queue of alice.up``; empty if it is not the same."""
+    names = {max(one.shares, key=one.shares.__getitem__, default="unknown") for one in (before, after)}
+    return "" if len(names) > 1 or names == {"unknown"} else f"by {after.limit_in_words(names.pop())}"
 
 
 def _moves(before: FlowAccount, after: FlowAccount) -> list[Move]:

@@ -27,8 +27,9 @@ RECENT, RECENT_HALF_S = 0.48412879, 10.0
 how much an early freeze counts beside a late one."""
 LONG_FROM_S, LONG_TO_S = 15.0, 30.0
 """From this frozen time on the worth falls, and nothing is left from the second (amendment 1, clause 8.4)."""
-LONGEST_S = 300.0
-"""The model is for 1 to 5 minutes, so longer calls are judged 5 minutes at a time."""
+SHORTEST_S, LONGEST_S = 60.0, 300.0
+"""The model is for 1 to 5 minutes. Longer calls are judged 5 minutes at a time, and shorter ones as if they
+went on in the same way for a minute."""
 BEST = 5.0
 """The best of the five grades of ITU-T P.910: 5 is excellent, 4 good, 3 fair, 2 poor and 1 bad."""
 
@@ -80,7 +81,7 @@ FREEZES = "freeze_duration"
 FREEZES_SOURCE = (
     "Freezes: what ITU-T P.1203.3, equation 31, predicts from their number, length and place, from 1 to 5: "
     "from 3.5 on good (nearest to good or excellent), below 2.5 bad (nearest to poor or bad). "
-    "The model was made for streaming"
+    "The model was made for streaming of 1 to 5 minutes; a shorter call counts as if it went on like that"
 )
 FREEZES_GOOD, FREEZES_BAD = 3.5, 2.5
 
@@ -98,13 +99,21 @@ class Judged:
 def stalling_indication(frozen: IntegerArray, span: tuple[int, int]) -> float:
     """What freezes are worth, from 1 to 5, by equation 31 of ITU-T P.1203.3 and by its amendment 1, 8.4.
 
-    It is the mean over parts of equal length of at most 5 minutes.
+    It is the mean over parts of equal length of at most 5 minutes. What is shorter than a minute is repeated
+    until it lasts about one.
 
     Args:
         frozen: begin and end of each freeze in ns, in order, of shape (freezes, 2).
         span: begin and end in ns of the time in which there should have been pictures.
     """
     begin_ns, end_ns = span
+    if end_ns <= begin_ns:
+        return BEST
+    times = round(SHORTEST_S * NS_PER_S / (end_ns - begin_ns))
+    if times > 1:
+        inside = frozen.clip(begin_ns, end_ns)[inside_ns(frozen, span) > 0]
+        shifts = np.arange(times)[:, None, None] * (end_ns - begin_ns)
+        frozen, end_ns = (inside + shifts).reshape(-1, 2), begin_ns + times * (end_ns - begin_ns)
     parts = max(ceil((end_ns - begin_ns) / NS_PER_S / LONGEST_S), 1)
     edges = np.linspace(begin_ns, end_ns, parts + 1).astype(np.int64).tolist()
     return fmean(_stalling_indication(frozen, part) for part in pairwise(edges))
@@ -114,7 +123,7 @@ def _stalling_indication(frozen: IntegerArray, span: tuple[int, int]) -> float:
     begin_ns, end_ns = span
     lengths_ns = inside_ns(frozen, span)
     inside, lengths_ns = frozen[lengths_ns > 0], lengths_ns[lengths_ns > 0]
-    if not lengths_ns.size or end_ns <= begin_ns:
+    if not lengths_ns.size:
         return BEST
     ago_s = (end_ns - inside[:, 0].clip(min=begin_ns)) / NS_PER_S
     weights = [RECENT + (1 - RECENT) * exp(-log(2) * one / RECENT_HALF_S) for one in ago_s.tolist()]

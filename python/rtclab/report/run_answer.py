@@ -16,7 +16,7 @@ from rtclab.phrases import name_for_commands, names_in_words
 from rtclab.report.answer import BAD, GOOD, MARKS, POOR, Answer, Figure, NextStep
 from rtclab.report.quality import FREEZES, FREEZES_SOURCE, SCALES, Judged, marks_of, worst
 from rtclab.report.verdict import LEAST_PICTURES, Findings, verdict
-from rtclab.report.why import STAGES_IN_WORDS, FlowAccount, Why
+from rtclab.report.why import STAGES_IN_WORDS, STAGES_OF_SOUND, FlowAccount, Why
 from rtclab.report.words import IMPORTED, brief, flow_in_words
 from rtclab.scenario import Bitrate, shipped
 from rtclab.trace import NS_PER_S, Run, Trace
@@ -31,6 +31,8 @@ MOSTLY = 0.75
 """The part of the frozen time that a stretch must have for the sentence to name it."""
 SHORT = 0.5
 """A stretch that is longer than this part of the call is not named."""
+FEW, NEARLY = 0.01, 0.9
+"""A trouble begins and ends where its first and last few are, and lasts nearly the whole call or a part."""
 BEFORE_S, WITHIN_S = 6, 2
 """A fall of capacity is named if it is at most this long before the stretch, or in its first seconds."""
 MOST_FIGURES = 5
@@ -134,7 +136,9 @@ def _why(run: Run, reasons: Why, flow: str, marked: Sequence[Judged]) -> str:
     told = "; ".join(filter(None, [why or parts.get("freezes", ""), parts["limit"]]))
     if len(run.traces) > 1:
         told = told.replace(" freezes (", f" freezes of {len(run.traces)} repeats (")
-    told = (told or "what limited it is not known").replace("its own", "the sender's own")
+    told = told or "what limited it is not known"
+    if not chosen.forwarded:
+        told = told.replace("its own", "the sender's own")
     if len(accounts) == 1:
         return f"{told[0].upper()}{told[1:]}."
     return f"{flow_in_words(chosen.flow)}: {told[0].lower()}{told[1:]}."
@@ -153,8 +157,9 @@ def _waits(account: FlowAccount, metric: str) -> str:
     waits_ms: Mapping[str, float] = getattr(account, WAITS[metric])
     longest = sorted(waits_ms.items(), key=lambda pair: -pair[1])[:2]
     at = f" (longest at {account.bottleneck.path})" if account.bottleneck is not None else ""
+    words = STAGES_IN_WORDS | STAGES_OF_SOUND
     stages = " and ".join(
-        f"{_ms(ms)} {STAGES_IN_WORDS[stage]}{at if stage == 'queues' else ''}" for stage, ms in longest
+        f"{_ms(ms)} {words[stage]}{at if stage == 'queues' else ''}" for stage, ms in longest
     )
     return f"{'sound' if metric == 'sound_delay' else 'pictures'} took {stages}" if stages else ""
 
@@ -170,7 +175,7 @@ class _Group:
 
 def _how(run: Run, found: Findings, marked: Sequence[Judged], marks: Mapping[str, str]) -> str:
     """Which directions or people had what trouble and when, the worst first, and who had none."""
-    groups = _groups(found, marks)
+    groups = _groups(found, marks, _worst_flow(marked, marks, found.silent))
     troubled = [group for group in groups if group.mark != GOOD]
     if len(troubled) == 2 and _are_alike(found, marked, troubled):
         both = [flow for group in troubled for flow in group.flows]
@@ -178,6 +183,12 @@ def _how(run: Run, found: Findings, marked: Sequence[Judged], marks: Mapping[str
     if not troubled:
         return _went_well(found, [flow for flow in found.media if flow in marks])
     told_of = 1 if len(marks) > FEW_FLOWS else FEW_FLOWS
+    if told_of == 1 and len(groups) > 2 and len({group.mark for group in groups}) == 1:
+        first = troubled[0]
+        text = (
+            f"{first.mark} for all {len(groups)}, most {first.whom}: {_troubles(run, found, marked, first)}."
+        )
+        return f"{text[0].upper()}{text[1:]}"
     told = [f"{one.mark} {one.whom}: {_troubles(run, found, marked, one)}" for one in troubled[:told_of]]
     rest = troubled[told_of:]
     for mark in (BAD, POOR):
@@ -213,8 +224,11 @@ def _together(whom: Sequence[str]) -> str:
     return names_in_words(whom, MOST_NAMES)
 
 
-def _groups(found: Findings, marks: Mapping[str, str]) -> list[_Group]:
-    """The groups, the worst first: directions, or in a meeting receivers, or senders if they are fewer."""
+def _groups(found: Findings, marks: Mapping[str, str], worst_flow: str) -> list[_Group]:
+    """The groups, the worst first: directions, or in a meeting receivers, or senders if they are fewer.
+
+    Of the groups with the worst mark, the one with the worst flow is first, and then those with most flows.
+    """
     order = sorted(marks, key=lambda flow: -MARKS.index(marks[flow]))
     if len(marks) <= 2:
         return [_Group(_direction(found, flow), marks[flow], [flow]) for flow in order]
@@ -231,7 +245,10 @@ def _groups(found: Findings, marks: Mapping[str, str]) -> list[_Group]:
         bad = [flow for flow in flows if marks[flow] != GOOD]
         of = "" if len(bad) in (0, len(flows)) else f" ({len(bad)} of {len(flows)})"
         groups.append(_Group(f"{word} {name}{of}", mark, bad or flows))
-    return sorted(groups, key=lambda group: (-MARKS.index(group.mark), -len(group.flows)))
+    return sorted(
+        groups,
+        key=lambda group: (-MARKS.index(group.mark), worst_flow not in group.flows, -len(group.flows)),
+    )
 
 
 def _direction(found: Findings, flow: str) -> str:
@@ -339,7 +356,10 @@ def when(run: Run, flows: Sequence[str], metric: str) -> str:
     first = int(lengths.argmin())
     last = first + int(lengths[first])
     if last - first > SHORT * end_s:
-        return ", all through the call"
+        begin = int(np.searchsorted(sums, FEW * total, side="right")) - 1
+        end = int(np.searchsorted(sums, (1 - FEW) * total))
+        is_all = end - begin >= NEARLY * end_s
+        return ", all through the call" if is_all else f", from {begin} to {end} s"
     return f", mostly from {first} to {last} s{_fall_before(run, flows, first)}"
 
 
@@ -444,12 +464,11 @@ def _figures(run: Run, measured: pl.DataFrame, found: Findings, marked: Sequence
 
 
 def _best(figures: list[tuple[str, Figure]]) -> list[tuple[str, Figure]]:
-    """The first figures, with the worse one of the two delays."""
+    """The first figures; of the two delays, both only if neither is good."""
     known = dict(figures)
-    if {"picture_delay", "sound_delay"} <= known.keys():
-        picture, sound = (known[name] for name in ("picture_delay", "sound_delay"))
-        worse = MARKS.index(sound.mark or GOOD) > MARKS.index(picture.mark or GOOD)
-        del known["picture_delay" if worse else "sound_delay"]
+    good = [name for name in ("sound_delay", "picture_delay") if name in known and known[name].mark == GOOD]
+    if good and {"picture_delay", "sound_delay"} <= known.keys():
+        del known[good[0]]
     return list(known.items())[:MOST_FIGURES]
 
 
@@ -458,7 +477,7 @@ def _others(
 ) -> str:
     """Whose value a figure is, and how the others are."""
     if len(values) == 1:
-        return flow_in_words(flow)
+        return f"{flow_in_words(flow)}, the only direction" if len(found.media) == 1 else flow_in_words(flow)
     if len(values) == 2:
         ((name, other),) = ((name, value) for name, value in values.items() if name != flow)
         back = flow.split("->")[::-1] == name.split("->")

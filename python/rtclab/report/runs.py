@@ -16,7 +16,7 @@ from rtclab.experiment.flows import Flows, carrying, chosen_flows
 from rtclab.experiment.summary import summary_of_run
 from rtclab.metrics import METRICS, Metric, essentials
 from rtclab.metrics.wire import StreamRates, stream_rates
-from rtclab.phrases import name_for_commands
+from rtclab.phrases import count, name_for_commands
 from rtclab.report import imported, words
 from rtclab.report.answer import GOOD, MARKS
 from rtclab.report.chart import legend
@@ -131,9 +131,9 @@ def _columns(
 def _about(run: Run) -> str:
     """What kind of run it is, in a line: ``simulated, 60 s, 5 of 5 repeats``."""
     duration = str(run.scenario.get("duration", ""))
-    kind = {"sim": "simulated", "live": "live", "log": "imported log", "capture": "imported capture"}
-    repeats = "" if run.backend in words.IMPORTED else f"{run.finished} of {run.planned} repeats"
-    return ", ".join(filter(None, [kind.get(run.backend, run.backend), duration, repeats]))
+    repeats = f"{run.finished} of {count(run.planned, 'repeat')}"
+    known = "one recording" if run.backend in words.IMPORTED else repeats
+    return ", ".join(filter(None, [words.kind_in_words(run.backend), duration, known]))
 
 
 GROUPS = {

@@ -62,7 +62,7 @@ PANEL = _Box(480, 250, 24, 42)
 def _box(plot: Drawing) -> _Box:
     """The box of a plot: wide and low for a row of a timeline, and tall for many named rows."""
     if plot.compact:
-        below = 34 if plot.x.label else 4
+        below = 34 if plot.x.label else 7
         return _Box(600, plot.height_px + below, 4, below)
     rows = plot.y.end - plot.y.begin if plot.y.names else 0
     tall = max(PANEL.height, PANEL.top + PANEL.bottom + ROW * rows)

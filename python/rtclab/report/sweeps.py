@@ -35,7 +35,7 @@ from rtclab.report.sweep_values import (
     worst,
     worst_by_point,
 )
-from rtclab.report.words import flow_in_words, versions
+from rtclab.report.words import flow_in_words, kind_in_words, versions
 from rtclab.scenario import Scenario
 from rtclab.trace import OpenWindow, Run, window_in_words
 
@@ -489,14 +489,17 @@ def _of_flows(results: Swept, rows: pl.DataFrame, chosen: SweepView) -> pl.DataF
 
 
 def _size(results: Swept) -> str:
-    """How much was run, in words: ``5 × 4 conditions, 3 repeats of each, all 60 finished``."""
+    """What was run, in words: ``5 × 4 conditions, simulated, 60 s, 3 repeats of each, all 60 finished``."""
     counts = [field.count for field in results.varied]
     conditions = count(len(results.conditions), "condition")
     if len(counts) > 1 and prod(counts) == len(results.conditions):
         conditions = f"{' × '.join(map(str, counts))} = {conditions}"
     done = "all" if results.finished == results.planned else f"{results.finished} of"
-    repeats = count(results.runs[0].planned, "repeat")
-    return f"{conditions}, {repeats} of each, {done} {results.planned} finished"
+    first = results.runs[0]
+    lasts = {str(run.scenario["duration"]) for run in results.runs}
+    how = ", ".join([kind_in_words(first.backend), *(lasts if len(lasts) == 1 else ())])
+    repeats = count(first.planned, "repeat")
+    return f"{conditions}, {how}, {repeats} of each, {done} {results.planned} finished"
 
 
 def _facts(results: Swept) -> list[tuple[str, str]]:

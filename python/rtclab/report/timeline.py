@@ -78,9 +78,8 @@ def _title(label: str, marks: Sequence[Mark]) -> str:
     largest = [name.removeprefix("lost ") for name in sorted(sizes, key=lambda name: -sizes[name])]
     dotted = [mark.look.label for mark in marks if isinstance(mark, Line) and mark.look.dash == DOTTED]
     dashed = [mark.look.label for mark in marks if isinstance(mark, Line) and mark.look.dash == DASHED]
-    told = (
-        [("most: " if len(largest) > MOST_NAMED else "") + ", ".join(largest[:MOST_NAMED])] if largest else []
-    )
+    most = "most: " if len(largest) > MOST_NAMED else ""
+    told = [most + ", ".join(largest[:MOST_NAMED])] if largest else []
     told += [f"dotted: {name}" for name in dotted] + [f"dashed: {name}" for name in dashed]
     told += ["grey: frozen"] if any(mark.look == FROZEN for mark in marks) else []
     return "; ".join([label, *told])

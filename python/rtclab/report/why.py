@@ -30,6 +30,8 @@ from rtclab.trace import NS_PER_S, Run, Trace
 
 LEAST_SHARE = 0.1
 """Limits that held for a smaller part of the time are not said."""
+LEAST_LOST_BEHIND = 5.0
+"""Losses behind a server are said from this % of what it forwarded."""
 LATE_MS = 250.0
 """Pictures that take longer are mentioned; from 150 to 400 ms on, a conversation suffers (ITU-T G.114)."""
 ABOUT = {
@@ -80,6 +82,8 @@ class FlowAccount:
         held_at: where packets or feedback waited when data on its way held the rate; empty if not known.
         lines: the mean part of the time, 0 to 1, in which its pictures had each number of lines.
         active_s: how long the flow was active in all repeats, in s.
+        forwarded: whether a server forwards its media; limits are then of its sender.
+        lost_behind_percent: packets that were lost behind the server, in % of those that it forwarded.
         paths: words for paths that are more than a wire, such as a Wi-Fi hop.
     """
 
@@ -99,6 +103,8 @@ class FlowAccount:
     held_at: str
     lines: Mapping[int, float]
     active_s: float
+    forwarded: bool
+    lost_behind_percent: float
     paths: Mapping[str, str]
 
     @cached_property
@@ -135,7 +141,18 @@ class FlowAccount:
             return f"{unknown}{self._fewer_lines()}"
         parts = [f"{self.limit_in_words(name)} for {100 * share:.0f} % of the time" for name, share in told]
         guess = ", as its packets suggest" if self.grade == "inferred" else ""
-        return f"limited by {' and by '.join(parts)}{guess}{self._fewer_lines()}"
+        whose = "its sender was " if self.forwarded else ""
+        limits = f"{whose}limited by {' and by '.join(parts)}{guess}"
+        return f"{limits}{self._lost_behind_server()}{self._fewer_lines()}"
+
+    def _lost_behind_server(self) -> str:
+        """How much was lost behind the server and where, as words after what limited its sender."""
+        seen = {(cause, path) for cause, path, _ in self.seen_losses}
+        behind = [(cause, path) for cause, path, _ in self.losses if (cause, path) not in seen]
+        if not self.forwarded or not behind or not self.lost_behind_percent >= LEAST_LOST_BEHIND:
+            return ""
+        share = number(self.lost_behind_percent)
+        return f"; {share} % of what the server forwarded was lost {self._loss_in_words(*behind[0])}"
 
     def _fewer_lines(self) -> str:
         """For how long pictures had fewer lines than their most, as words after what limited the rate."""
@@ -337,9 +354,9 @@ STAGES_IN_WORDS = {
     "lip_sync": "until the sound was there",
     "decoder": "in the decoder",
     "display": "before the screen",
-    "microphone": "until a packet was recorded",
-    "loudspeaker": "before the loudspeaker",
 }
+STAGES_OF_SOUND = {"microphone": "until a packet was recorded", "loudspeaker": "before the loudspeaker"}
+"""The stages that sound has and pictures have not, as words after a time."""
 
 
 def stall_in_words(stall: Stall) -> str:
@@ -490,6 +507,8 @@ def _account(run: Run, flow: str) -> FlowAccount | None:
         held_at=_held_at(traces, leg),
         lines=_lines(traces, flow),
         active_s=sum(end_ns - begin_ns for begin_ns, end_ns in spans) / NS_PER_S,
+        forwarded=leg != flow,
+        lost_behind_percent=_mean_of("packet_loss", traces, flow) if leg != flow else nan,
         paths=paths,
     )
 

@@ -66,6 +66,12 @@ def grouped(pairs: Iterable[tuple[Key, Value]]) -> dict[Key, list[Value]]:
     return found
 
 
+def kind_in_words(backend: str) -> str:
+    """What kind of run a backend makes: ``simulated`` or ``imported log``."""
+    kinds = {"sim": "simulated", "log": "imported log", "capture": "imported capture"}
+    return kinds.get(backend, backend)
+
+
 def flow_in_words(flow: str) -> str:
     """The flow's name for readers: ``alice → bob`` for ``alice->bob``."""
     return flow.replace("->", " → ")

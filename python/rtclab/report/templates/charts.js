@@ -2,7 +2,7 @@
 "use strict";
 (() => {
   const INK = "#222", QUIET = "#6b6b6b", LINE_WIDTH = 1.8, LETTER_PX = 8, DIGITS = 4, MOST_TEXTS = 4,
-    NARROW = 560;
+    NARROW = 560, LOW_PX = 45;
   const plots = JSON.parse(document.getElementById("chart-data").textContent);
   const touch = matchMedia("(pointer: coarse)").matches;
   const sheet = new Bokeh.Document();
@@ -44,9 +44,16 @@
     return name.length < most ? name : [words.slice(0, half).join(" "), words.slice(half).join(" ")].join("\n");
   }
 
+  // The largest value of the form 1, 2 or 5 times a power of ten that is not above another one.
+  function roundBelow(value) {
+    const power = 10 ** Math.floor(Math.log10(value));
+    return power * [5, 2, 1].find((factor) => factor * power <= value);
+  }
+
   // Makes a figure a row of a timeline: few ticks, and times below the last row only.
   function compact(figure, plot) {
-    figure.yaxes[0].ticker = new Bokeh.BasicTicker({ desired_num_ticks: 2, num_minor_ticks: 0 });
+    figure.yaxes[0].ticker = plot.height < LOW_PX ? new Bokeh.FixedTicker({ ticks: [0, roundBelow(plot.y.end)] })
+      : new Bokeh.BasicTicker({ desired_num_ticks: 2, num_minor_ticks: 0 });
     figure.ygrids[0].ticker = figure.yaxes[0].ticker;
     figure.xaxes[0].visible = plot.x.label !== "";
   }
@@ -68,7 +75,7 @@
     const narrow = target.clientWidth < NARROW;
     const figure = Bokeh.Plotting.figure({
       name: plot.name, sizing_mode: "stretch_width", height: heightOf(plot, narrow),
-      min_border_left: 64, min_border_right: 10, min_border_top: plot.compact ? 3 : 0, min_border_bottom: plot.compact ? 4 : 40,
+      min_border_left: 64, min_border_right: 10, min_border_top: plot.compact ? 3 : 0, min_border_bottom: plot.compact ? 7 : 40,
       x_range: horizontal(plot).range, y_range: new Bokeh.Range1d({ start: plot.y.begin, end: plot.y.end }),
       x_axis_label: plot.x.label || null, y_axis_label: plot.compact ? null : plot.y.label, outline_line_color: null,
       background_fill_color: null, border_fill_color: null,
