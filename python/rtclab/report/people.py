@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from rtclab.metrics import rate
+from rtclab.metrics import METRICS, rate
 from rtclab.metrics.courses import frame_height, frozen_percent, reported_lost_percent
 from rtclab.metrics.media import picture_delay_ms
 from rtclab.metrics.series import Samples
@@ -189,13 +189,10 @@ def _summed_up(side: WordsOfSide, flows: Sequence[str], found: Findings, marks: 
 
 def _limit(flows: Sequence[str], found: Findings) -> str:
     """What limited some flows for the longest time, in words; empty if that is not known."""
-    shares: dict[str, float] = {}
-    for (metric, flow), share in found.means.items():
-        if metric.startswith(LIMITED) and flow in flows:
-            name = metric.removeprefix(LIMITED)
-            shares[name] = shares.get(name, 0.0) + share
-    name = max(shares, key=shares.__getitem__, default="")
-    return WORDS.get(name, name) if name != "unknown" else ""
+    names = [metric.removeprefix(LIMITED) for metric in METRICS if metric.startswith(LIMITED)]
+    shares = {name: sum(found.means.get((LIMITED + name, flow), 0.0) for flow in flows) for name in names}
+    name = max(shares, key=shares.__getitem__)
+    return WORDS.get(name, name) if shares[name] and name != "unknown" else ""
 
 
 def _data(run: Run, found: Findings, flows: Sequence[str]) -> str:

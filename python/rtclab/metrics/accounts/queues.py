@@ -93,6 +93,10 @@ def bottleneck_of(trace: Trace, flow: str, wifi: Collection[str] = ()) -> UsedPa
     active, by the bytes that crossed each path. ``wifi`` names the paths that are Wi-Fi hops, whose capacity
     varies: one is taken if no other path of the route was used much.
     """
+    return trace.cached_in_window(_bottleneck, flow, tuple(wifi))
+
+
+def _bottleneck(trace: Trace, flow: str, wifi: Collection[str]) -> UsedPath | None:
     if flow not in trace.manifest.flows:
         return None
     path = most_queued(waited_by_path(trace, flow))
