@@ -61,6 +61,8 @@ MORE = {
     "imported": "runs/import-capture-1/report.html",
 }
 """Pages that the gallery does not have, each with its file."""
+WATCHED = "a-call-while-it-goes-on"
+"""The page that says what happens now, and has no answer yet."""
 PAGES = {one.name: one.file for one in gallery.examples_of(GALLERY)} | MORE
 
 
@@ -123,10 +125,9 @@ def test_a_page_fits_into_the_window_and_logs_no_error(browser: Any, page: Path,
     assert page.stat().st_size < LARGEST
 
 
+@pytest.mark.parametrize("page", [name for name in PAGES if name != WATCHED], indirect=True)
 @pytest.mark.parametrize("width", FIRST_SCREEN)
 def test_the_answer_and_its_figures_are_on_the_first_screen(browser: Any, page: Path, width: int) -> None:
-    if page.name == "watch.html":
-        pytest.skip("it shows what happens now, by person")
     show(browser, page, width)
     ends = [
         one.rect["y"] + one.rect["height"] for one in browser.find_elements("css selector", ".lead, .figures")

@@ -227,6 +227,25 @@ def test_in_a_meeting_who_suffers_comes_first(tmp_path: Path) -> None:
     assert "cid" not in answer.how.partition("Good")[2]
 
 
+def test_of_a_meeting_in_which_all_suffer_the_headline_says_so_and_why_says_what_was_lost_behind_the_server(
+    tmp_path: Path,
+) -> None:
+    narrow = 'down = { capacity = "150 kbit/s", queue = "400 ms" }'
+    run = made(tmp_path, re.sub(r"down = {}(?=\n\[participants\.\w+\.link)", narrow, MEETING)).run
+    measured = summary_of_run(run)
+    found = findings_of(run, measured)
+    reasons = why(run)
+    answer = answer_of(run, measured, found, judged(run, found.means, found.media), reasons)
+    assert re.match(r"Bad for all 3, most for (ann|ben|cid): ", answer.how)
+    for account in reasons.accounts:
+        (limit,) = [text for part in account.parts for about, text in part if about == "limit"]
+        assert limit.startswith("its sender was limited by ")
+        (row,) = measured.filter(metric="packet_loss", flow=account.flow).to_dicts()
+        told = re.search(r"; ([\d.]+) % of what the server forwarded was lost ", limit)
+        assert told is not None
+        assert float(told[1]) == pytest.approx(row["mean"], rel=0.01)
+
+
 def test_who_never_saw_a_picture_is_marked_so(tmp_path: Path) -> None:
     run = made(tmp_path, MEETING.replace("150 kbit/s", "2 kbit/s"), repeats=1).run
     measured = summary_of_run(run)

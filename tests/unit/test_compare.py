@@ -37,7 +37,7 @@ from rtclab.metrics.statistics import (
     welch,
 )
 from rtclab.report import comparison_plot, write_comparison
-from rtclab.report.compared import Compared, phrase
+from rtclab.report.compared import Compared, in_percent, phrase
 from rtclab.report.differences import scenario_differences
 from rtclab.report.drawing import Intervals
 from rtclab.report.forest import forest
@@ -530,6 +530,12 @@ def cell(metric: str, base: float, new: float, verdict: str = "differs", half: f
         Difference(new - base, half, 0.001),
     ).as_dict(True, 0.05)
     return row | {"verdict": verdict, "hypothesis": False}
+
+
+def test_an_interval_in_percent_ends_where_the_new_mean_would_be_impossible() -> None:
+    assert in_percent(cell("receiving_rate", 1000, 50, half=80)) == pytest.approx((-95, -100, -87))
+    assert in_percent(cell("packet_loss", 80, 96, half=8)) == pytest.approx((20, 10, 25))
+    assert in_percent(cell("receiving_rate", 1000, 500, half=80)) == pytest.approx((-50, -58, -42))
 
 
 def test_the_forest_plot_has_a_row_for_each_difference_beyond_chance_essential_metrics_first() -> None:

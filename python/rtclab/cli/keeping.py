@@ -69,10 +69,12 @@ def show_run(path: Path, *, as_json: bool) -> None:
 
 def _facts(results: Results, store: Store, scenario: dict[str, Any]) -> dict[str, str]:
     """What holds for all repeats, by heading."""
+    from rtclab.report.words import kind_in_words
+
     about, machine = store.about, store.about.machine
     facts = {
         "directory": f"{results.path}, {decimal(bytes_of(results.path))}",
-        "backend": tables.BACKENDS.get(about.backend, about.backend),
+        "backend": kind_in_words(about.backend),
         "scenario": f"{scenario['name']}, {scenario['duration']}",
         "source": scenario.get("source") or "",
         "conditions": _conditions(results),

@@ -73,8 +73,6 @@ MOST_NAMES = 5
 TCP_METRICS = ("tcp_throughput", "tcp_rtt", "tcp_retransmissions")
 FAILED_CONTROL = re.compile("congestion control `([^`]+)`")
 """Begin of the reason of a repeat in which a control of the user's own failed."""
-BACKENDS = {"sim": "simulated"}
-"""Name of a backend in the line above a table, if it differs from its own."""
 WIDTH_OF_TEXT = 100
 """Maximum width of running text."""
 
@@ -257,7 +255,7 @@ def subject(run: Run, repeats: int | None = None) -> str:
         begin_s, end_s = closed(run.window, Duration.parse(over).s)
         over = f"{begin_s:g} s to {end_s:g} s of {over}"
 
-    what = f"{run.scenario['name']}, {BACKENDS.get(run.backend, run.backend)}, {over}"
+    what = f"{run.scenario['name']}, {words.kind_in_words(run.backend)}, {over}"
     if repeats is not None:
         return f"{what}: mean of {count(repeats, 'repeat')}"
     finished = f"{words.finished(run)} repeat{'' if run.planned == 1 else 's'}"

@@ -32,7 +32,8 @@ MOSTLY = 0.75
 SHORT = 0.5
 """A stretch that is longer than this part of the call is not named."""
 FEW, NEARLY = 0.01, 0.9
-"""A trouble begins and ends where its first and last few are, and lasts nearly the whole call or a part."""
+"""A trouble is said to begin and end where this part of it, 1 %, lies before and after. If it lasts for more
+than 90 % of the call, it lasts all through."""
 BEFORE_S, WITHIN_S = 6, 2
 """A fall of capacity is named if it is at most this long before the stretch, or in its first seconds."""
 MOST_FIGURES = 5
@@ -84,7 +85,7 @@ def answer_of(
     marks = marks_of(marked, found.silent)
     mark = worst([*marks.values()])
     worst_flow = _worst_flow(marked, marks, found.silent)
-    sentences = [_failures(found), _how(run, found, marked, marks)] if mark else [verdict(found)]
+    sentences = [_failures(found), _how(run, found, marked, marks, worst_flow)] if mark else [verdict(found)]
     return Answer(
         how=" ".join(filter(None, sentences)),
         mark=mark,
@@ -173,9 +174,11 @@ class _Group:
     flows: Sequence[str]
 
 
-def _how(run: Run, found: Findings, marked: Sequence[Judged], marks: Mapping[str, str]) -> str:
+def _how(
+    run: Run, found: Findings, marked: Sequence[Judged], marks: Mapping[str, str], worst_flow: str
+) -> str:
     """Which directions or people had what trouble and when, the worst first, and who had none."""
-    groups = _groups(found, marks, _worst_flow(marked, marks, found.silent))
+    groups = _groups(found, marks, worst_flow)
     troubled = [group for group in groups if group.mark != GOOD]
     if len(troubled) == 2 and _are_alike(found, marked, troubled):
         both = [flow for group in troubled for flow in group.flows]
