@@ -11,11 +11,12 @@
 //! Packets exit in the order of time. Of exits at one moment, those from the path with the lowest index come first, and
 //! those from one path come in the order in which the packets went on its wire (`ingress::Position`).
 //!
-//! An exit is *foreseen* if nothing that is sent later can change it. Every packet on a wire has a foreseen exit. If a
-//! path has a constant delay and loses nothing, an exit is foreseen as soon as service begins. The packet is then put on
-//! the wire at once, and only its service goes on (`InService::Foreseen`). Foreseen exits save events in two ways:
+//! An exit is *foreseen* if nothing that is sent later can change it. Every packet on a wire has a foreseen exit. A
+//! *plain* path (`path::schedule`) puts each packet on its wire as the packet enters, so there the queue and the
+//! serialiser are numbers only. Any other path puts a packet on its wire when its service ends. Foreseen exits save events
+//! in two ways:
 //!
-//! - A path that leads to another one *offers* each packet whose exit is foreseen. The network takes the packet into the
+//! - A path that leads to another one *offers* each packet that goes on its wire. The network takes the packet into the
 //!   `Ingress` of the next path if that path is certain to have room for it. The exit is then no event: the packet
 //!   enters in its turn when the next path is looked at for another reason. Otherwise the path keeps the packet on its
 //!   wire. If the room is taken by another packet, or the configuration of a path changes, the network *puts* packets of

@@ -5,13 +5,17 @@
 
 use crate::cc::{PacketReport, SentPacket};
 use crate::packet::{Ecn, Kind};
+use crate::rtp::SeqUnwrapper;
 use crate::rtp::rtcp::{CongestionFeedback, ReportClock};
 use crate::stack::FeedbackKind;
 use crate::units::{Bytes, RemoteTime, Time};
-use std::collections::{HashMap, VecDeque};
+use std::collections::VecDeque;
 
 /// Packets are dropped after this (kSendTimeHistoryWindow).
 const WINDOW: Time = Time::from_secs(60);
+
+/// Number of RTP sequence numbers.
+const NUMBERS: usize = 1 << 16;
 
 /// SSRC and sequence number of a packet, by which feedback of RFC 8888 names it.
 pub(crate) type RtpNumber = (u32, u16);
@@ -90,6 +94,65 @@ pub(crate) fn named_packets(
     })
 }
 
+/// The packets of a stream that are kept, by their RTP sequence numbers.
+struct SentNumbers {
+    ssrc: u32,
+    unwrapper: SeqUnwrapper,
+    /// Unwrapped number of the first place.
+    first: i64,
+    /// Transport-wide sequence number of the newest packet with each number; `None` if it is not kept.
+    packets: VecDeque<Option<i64>>,
+}
+
+impl SentNumbers {
+    fn new(ssrc: u32) -> Self {
+        SentNumbers { ssrc, unwrapper: SeqUnwrapper::default(), first: 0, packets: VecDeque::new() }
+    }
+
+    /// Notes that a packet with this number is sent.
+    fn note(&mut self, seq: u16, transport_seq: i64) {
+        let seq = self.unwrapper.unwrap(seq);
+        if self.packets.is_empty() {
+            self.first = seq;
+        }
+        for _ in seq..self.first {
+            self.packets.push_front(None);
+        }
+        self.first = self.first.min(seq);
+        let index = (seq - self.first) as usize;
+        if index >= self.packets.len() {
+            self.packets.resize(index + 1, None);
+        }
+        self.packets[index] = Some(transport_seq);
+        while self.packets.len() > NUMBERS {
+            self.packets.pop_front();
+            self.first += 1;
+        }
+    }
+
+    /// The place of the packet with this number.
+    fn place(&mut self, seq: u16) -> Option<&mut Option<i64>> {
+        let index = seq.wrapping_sub(self.first as u16);
+        self.packets.get_mut(usize::from(index))
+    }
+
+    /// Forgets a packet, unless a newer one has its number.
+    fn forget(&mut self, seq: u16, transport_seq: i64) {
+        if let Some(place) = self.place(seq).filter(|place| **place == Some(transport_seq)) {
+            *place = None;
+        }
+        while self.packets.front().is_some_and(Option::is_none) {
+            self.packets.pop_front();
+            self.first += 1;
+        }
+    }
+}
+
+/// The numbers of a stream, if any of its packets were sent.
+fn numbers_of(by_number: &mut [SentNumbers], ssrc: u32) -> Option<&mut SentNumbers> {
+    by_number.iter_mut().find(|stream| stream.ssrc == ssrc)
+}
+
 /// Packets sent on the transport; `T` is what the sender keeps with each.
 pub(crate) struct TransportHistory<T> {
     /// Packets above the highest reported sequence number, in order.
@@ -105,7 +168,7 @@ pub(crate) struct TransportHistory<T> {
     outcomes: Vec<PacketOutcome<T>>,
     /// Transport-wide sequence numbers of the packets that are kept, if feedback names them by their RTP number. A
     /// number that is used again stands for the newer packet.
-    by_number: Option<HashMap<RtpNumber, i64>>,
+    by_number: Option<Vec<SentNumbers>>,
     clock: ReportClock,
 }
 
@@ -119,7 +182,7 @@ impl<T: Copy> TransportHistory<T> {
             newest: -1,
             highest_reported: i64::MIN,
             outcomes: Vec::new(),
-            by_number: (feedback == FeedbackKind::Rfc8888).then(HashMap::new),
+            by_number: (feedback == FeedbackKind::Rfc8888).then(Vec::new),
             clock: ReportClock::default(),
         }
     }
@@ -155,7 +218,13 @@ impl<T: Copy> TransportHistory<T> {
         let sent = SentPacket { transport_seq, at, size, kind, probe, in_flight, ecn };
         list.insert(index, Unacknowledged { sent, rtp, tag, reported: false });
         if let Some(by_number) = &mut self.by_number {
-            by_number.insert(rtp, transport_seq);
+            let (ssrc, seq) = rtp;
+            if numbers_of(by_number, ssrc).is_none() {
+                by_number.push(SentNumbers::new(ssrc));
+            }
+            if let Some(stream) = numbers_of(by_number, ssrc) {
+                stream.note(seq, transport_seq);
+            }
         }
         sent
     }
@@ -247,12 +316,15 @@ impl<T: Copy> TransportHistory<T> {
 
     /// The packets that the feedback names, in sending order; of several entries about one packet the first.
     fn named(
-        &self,
+        &mut self,
         entries: impl Iterator<Item = (RtpNumber, Option<HeldArrival>)>,
     ) -> Vec<(i64, Option<HeldArrival>)> {
-        let Some(by_number) = &self.by_number else { return Vec::new() };
-        let known = |(rtp, arrival)| Some((*by_number.get(&rtp)?, arrival));
-        let mut named: Vec<_> = entries.filter_map(known).collect();
+        let Some(by_number) = &mut self.by_number else { return Vec::new() };
+        let mut known = |((ssrc, seq), arrival): (RtpNumber, _)| {
+            let transport_seq = (*numbers_of(by_number, ssrc)?.place(seq)?)?;
+            Some((transport_seq, arrival))
+        };
+        let mut named: Vec<_> = entries.filter_map(&mut known).collect();
         named.sort_by_key(|entry| entry.0);
         named.dedup_by_key(|entry| entry.0);
         named
@@ -269,9 +341,10 @@ impl<T: Copy> TransportHistory<T> {
 
     /// Forgets the number of a packet, unless a newer packet has it.
     fn unlist(&mut self, packet: &Unacknowledged<T>) {
-        let Some(by_number) = &mut self.by_number else { return };
-        if by_number.get(&packet.rtp) == Some(&packet.sent.transport_seq) {
-            by_number.remove(&packet.rtp);
+        let (ssrc, seq) = packet.rtp;
+        let by_number = self.by_number.as_mut();
+        if let Some(stream) = by_number.and_then(|by_number| numbers_of(by_number, ssrc)) {
+            stream.forget(seq, packet.sent.transport_seq);
         }
     }
 
@@ -571,10 +644,13 @@ mod tests {
             }
         }
         assert_eq!((history.missing.len(), history.flight.len()), (1, 0));
-        assert_eq!(history.by_number.as_ref().map(HashMap::len), Some(0));
+        let places = |history: &TransportHistory<u32>| {
+            history.by_number.iter().flatten().map(|stream| stream.packets.len()).sum::<usize>()
+        };
+        assert_eq!(places(&history), 0);
         let late = WINDOW + Time::from_secs(1);
         history.sent(departure(200_000, late, (VIDEO, 1), Ecn::Ect1));
         assert_eq!((history.missing.len(), history.flight.len()), (0, 1));
-        assert_eq!(history.by_number.as_ref().map(HashMap::len), Some(1));
+        assert_eq!(places(&history), 1);
     }
 }

@@ -334,6 +334,11 @@ impl Peer {
         self.setup.decrypts()
     }
 
+    /// Whether the call is set up, and nothing is left to be said over signalling.
+    pub(crate) fn is_set_up(&self) -> bool {
+        self.setup.is_over()
+    }
+
     fn is_connected(&self) -> bool {
         self.setup.step == Step::DtlsConnected
     }

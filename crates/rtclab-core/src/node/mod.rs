@@ -11,6 +11,7 @@
 //! target `node` and `tests/node_inputs.rs` try it.
 
 mod end;
+mod parts;
 mod rooms;
 
 pub use end::End;
@@ -28,6 +29,7 @@ use crate::tcp::{self, TcpEvent};
 use crate::timeouts::{Due, TimeAndNumber, Timeouts};
 use crate::turn_tcp::Carried;
 use crate::units::{Bytes, Time};
+use parts::Parts;
 use rooms::Rooms;
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -101,7 +103,14 @@ pub struct Node {
     ports: Vec<u32>,
     ends: Vec<End>,
     wiring: Vec<Wiring>,
+    /// When each end is due, while the node is not split.
     timeouts: Timeouts,
+    /// The parts into which the node is split.
+    parts: Option<Box<Parts>>,
+    /// Ends that all parts share.
+    shared: Vec<usize>,
+    /// Whether the node is known to have one part only.
+    is_whole: bool,
     /// The processor, if encoding takes time.
     host: Option<Host>,
     nat: Option<Nat>,
@@ -128,6 +137,9 @@ impl Node {
             id,
             wiring: vec![Wiring::default(); ends.len()],
             timeouts: Timeouts::new(ends.iter().map(End::poll_timeout)),
+            parts: None,
+            shared: Vec::new(),
+            is_whole: false,
             host: None,
             nat: None,
             unreachable: Arc::new([]),
@@ -301,7 +313,7 @@ impl Node {
             let index = *self.pending.front()?;
             let Some(transmit) = self.ends[index].poll_transmit(now) else {
                 self.pending.pop_front();
-                self.timeouts.set(index, self.ends[index].poll_timeout());
+                self.note_timeout(index);
                 continue;
             };
             let end = self.ports[index];
@@ -317,6 +329,14 @@ impl Node {
         }
     }
 
+    fn note_timeout(&mut self, index: usize) {
+        let timeout = self.ends[index].poll_timeout();
+        match &mut self.parts {
+            None => self.timeouts.set(index, timeout),
+            Some(parts) => parts.set(index, timeout),
+        }
+    }
+
     fn index_of(&self, port: u32) -> Option<usize> {
         self.ports.binary_search(&port).ok()
     }
@@ -324,7 +344,7 @@ impl Node {
     /// Takes all events from an end, and notes that it may have datagrams to send.
     fn settle(&mut self, now: Time, index: usize) {
         if !self.ends[index].is_pending() {
-            self.timeouts.set(index, self.ends[index].poll_timeout());
+            self.note_timeout(index);
             return;
         }
         while let Some(event) = self.ends[index].poll_event() {

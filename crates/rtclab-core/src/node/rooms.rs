@@ -29,6 +29,10 @@ pub(super) struct Rooms {
 }
 
 impl Rooms {
+    pub(super) fn is_empty(&self) -> bool {
+        self.seats.is_empty()
+    }
+
     /// Puts an end into a room.
     pub(super) fn enter(&mut self, end: usize, room: usize) {
         self.seats.insert(end, Seat { room, next: 0, pictures: VecDeque::new() });

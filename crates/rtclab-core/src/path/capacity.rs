@@ -112,6 +112,18 @@ impl Serialiser {
         self.finish = self.compute_finish();
     }
 
+    /// When a packet of `size` is finished that starts at `start` on a plain path; [`Time::MAX`] if the link stops for good.
+    #[inline]
+    pub(super) fn finish_from(&self, start: Time, size: Bytes) -> Time {
+        let work = u128::from(size.bits()) * WORK_PER_BIT;
+        match &self.capacity {
+            None => start,
+            Some(Capacity::Constant { bps }) => finish_at(start, work, *bps),
+            Some(Capacity::Steps { steps }) => finish_over_steps(steps, start, work),
+            Some(Capacity::Opportunities { .. }) => Time::MAX,
+        }
+    }
+
     /// Time at which the packet in service is finished; [`Time::MAX`] if the link has stopped.
     pub(super) fn finish(&self) -> Time {
         self.tick.map_or(self.finish, |tick| self.finish.ceil_to(tick))

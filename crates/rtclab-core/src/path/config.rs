@@ -3,7 +3,7 @@
 use super::{Aqm, Capacity, Clock, Delay, Jitter, Loss, LossTrace, QueueLimit, Wifi};
 use crate::ecn::Ecn;
 use crate::limits::{self, Checked, within};
-use crate::units::Time;
+use crate::units::{Bitrate, Time};
 use serde::{Deserialize, Serialize};
 
 /// Configuration of a path, as functions of time.
@@ -114,6 +114,20 @@ impl PathConfig {
             Delay::Constant { ns } if self.jitter.is_none() && !self.watches_wire() => Some(ns),
             _ => None,
         }
+    }
+
+    /// Whether the exit of a packet is known as it enters a path in which nothing is served: first in, first out, at a rate
+    /// that does not end at 0, over a constant delay.
+    pub(super) fn is_plain(&self) -> bool {
+        let flows = match &self.capacity {
+            None => true,
+            Some(Capacity::Constant { bps }) => *bps > Bitrate::ZERO,
+            Some(Capacity::Steps { steps }) => {
+                steps.last().is_some_and(|last| last.1 > Bitrate::ZERO)
+            }
+            Some(Capacity::Opportunities { .. }) => false,
+        };
+        flows && self.plain_delay().is_some() && self.aqm.is_none()
     }
 
     /// Time after the serialiser in which nothing can happen to a packet: its propagation delay, unless it

@@ -14,11 +14,12 @@ mod capacity;
 mod clock;
 mod config;
 mod delay;
-mod foreseen;
 mod loss;
 mod loss_trace;
+mod offers;
 mod packet;
 mod queue;
+mod schedule;
 mod wifi;
 
 pub use capacity::Capacity;
@@ -31,15 +32,15 @@ pub use packet::{Departure, DropCause, Mark, MarkCause, Packet};
 pub use queue::{Aqm, Codel, DualPi2, FqCodel, Pie, QueueLimit, Step};
 pub use wifi::{Radio, Wifi};
 
-use crate::ecn::Ecn;
 use crate::units::{Bytes, Time};
 use capacity::Serialiser;
 use clock::ClockReadings;
 use delay::JitterSource;
-use foreseen::Room;
 use loss::LossProcess;
 use loss_trace::TracePosition;
+use offers::Room;
 use queue::{Moment, Queue};
+use schedule::Schedule;
 use std::collections::VecDeque;
 use wifi::{Channel, Service};
 
@@ -56,33 +57,12 @@ pub(crate) struct OnWire<P> {
     pub(crate) packet: Packet<P>,
 }
 
-/// A packet in service.
-struct Served<P> {
+/// A packet that occupies the serialiser.
+struct InService<P> {
+    finish: Time,
     packet: Packet<P>,
     queued: Time,
     lost: bool,
-}
-
-/// Where the packet is that occupies the serialiser.
-enum InService<P> {
-    /// In the serialiser until `finish`.
-    Here { finish: Time, served: Served<P> },
-    /// On the wire already, because its exit was foreseen when its service began. The serialiser is occupied until
-    /// `finish`.
-    Foreseen {
-        finish: Time,
-        /// Arrival of the packet before it.
-        last_arrival: Time,
-        /// Codepoint with which it left the queue.
-        ecn: Ecn,
-    },
-}
-
-impl<P> InService<P> {
-    fn finish(&self) -> Time {
-        let (InService::Here { finish, .. } | InService::Foreseen { finish, .. }) = self;
-        *finish
-    }
 }
 
 /// One direction of a link.
@@ -94,8 +74,8 @@ pub struct Path<P> {
     /// Index of the path in its network.
     index: u32,
     in_service: Option<InService<P>>,
-    /// Packets in flight, in order of their arrival. On a path without anything random, the packet in service is one
-    /// of them.
+    schedule: Schedule,
+    /// Packets in flight, in order of their arrival, and behind them the scheduled ones.
     wire: VecDeque<OnWire<P>>,
     /// Whether packets are offered to a network before they are put on the wire.
     offers: bool,
@@ -107,6 +87,8 @@ pub struct Path<P> {
     count: u64,
     /// Propagation delay if it is constant and nothing else happens on the wire.
     plain_delay: Option<Time>,
+    /// Whether packets that find nothing in service are scheduled.
+    is_plain: bool,
     /// Minimum time between the serialiser and the next departure or drop.
     unobserved: Time,
     /// What may wait in the queue without a further packet ever being dropped when it enters.
@@ -135,6 +117,8 @@ impl<P> Path<P> {
             unobserved: config.unobserved(),
             room: config.room(),
             plain_delay: config.plain_delay(),
+            is_plain: config.is_plain(),
+            schedule: Schedule::default(),
             queue: Queue::new(config.queue, config.aqm, seed),
             index: 0,
             config,
@@ -171,12 +155,12 @@ impl<P> Path<P> {
 
     /// Bytes waiting in the queue, without the packet being serialised.
     pub fn queued(&self) -> Bytes {
-        self.queue.bytes()
+        self.queue.bytes() + self.schedule.bytes()
     }
 
     /// Number of packets waiting, being serialised or in flight, and of drops not yet polled.
     pub fn pending(&self) -> usize {
-        let serving = usize::from(matches!(self.in_service, Some(InService::Here { .. })));
+        let serving = usize::from(self.in_service.is_some());
         self.queue.len() + serving + self.wire.len() + self.offered.len() + self.dropped.len()
     }
 
@@ -188,7 +172,8 @@ impl<P> Path<P> {
     pub fn set_config(&mut self, now: Time, config: PathConfig) {
         self.advance(now);
         self.wire.append(&mut self.offered);
-        let in_service = self.stop_service();
+        self.recall(now);
+        let in_service = self.in_service.take();
         self.serialiser.replace(now, config.capacity.clone(), config.tick_ns);
         // On Wi-Fi, the attempts of the packet in service have been drawn already.
         let finish_again = self.channel.is_none().then(|| self.serialiser.finish().max(now));
@@ -207,10 +192,10 @@ impl<P> Path<P> {
         self.unobserved = config.unobserved();
         self.room = config.room();
         self.plain_delay = config.plain_delay();
+        self.is_plain = config.is_plain();
         self.config = config;
-        if let Some((finish, served)) = in_service {
-            self.begin_service(finish_again.unwrap_or(finish), served);
-        }
+        self.in_service = in_service
+            .map(|service| InService { finish: finish_again.unwrap_or(service.finish), ..service });
     }
 
     /// Takes a packet at `now`. Calls must be ordered by time.
@@ -224,6 +209,9 @@ impl<P> Path<P> {
             channel.offer(now);
         }
         if self.in_service.is_none() {
+            if self.is_plain {
+                return self.schedule(now, packet);
+            }
             if self.queue.is_managed() {
                 return self.pass(now, packet);
             }
@@ -281,7 +269,7 @@ impl<P> Path<P> {
     fn earliest_drop(&self) -> Time {
         match &self.in_service {
             Some(service) if self.queue.drops_when_served() && self.queue.len() > 0 => {
-                service.finish()
+                service.finish
             }
             _ => Time::MAX,
         }
@@ -290,10 +278,9 @@ impl<P> Path<P> {
     /// Lower bound of when a packet that is not on the wire yet leaves, or is lost on its way.
     fn earliest_served(&self) -> Time {
         match &self.in_service {
-            Some(InService::Foreseen { .. }) if self.queue.len() == 0 => Time::MAX,
             // On Wi-Fi, which the path may have been when its service began.
-            Some(InService::Here { finish, served }) if served.lost => *finish,
-            Some(service) => service.finish().saturating_add(self.unobserved),
+            Some(service) if service.lost => service.finish,
+            Some(service) => service.finish.saturating_add(self.unobserved),
             None => Time::MAX,
         }
     }
@@ -315,9 +302,7 @@ impl<P> Path<P> {
     pub(crate) fn earliest_output(&self, bound: Time, rest: impl Fn(&P) -> Time) -> Time {
         // Packets that wait behind the one in service may have less of a route to go.
         let behind = match &self.in_service {
-            Some(InService::Here { served, .. }) if self.queue.len() == 0 => {
-                rest(&served.packet.payload)
-            }
+            Some(service) if self.queue.len() == 0 => rest(&service.packet.payload),
             _ => Time::ZERO,
         };
         let mut earliest = bound.min(self.earliest_served().saturating_add(behind));
@@ -359,56 +344,26 @@ impl<P> Path<P> {
                 Service { finish: self.serialiser.finish().max(now), lost: false }
             }
         };
-        self.begin_service(finish, Served { packet, queued, lost });
-    }
-
-    /// Occupies the serialiser until `finish`.
-    #[inline]
-    fn begin_service(&mut self, finish: Time, served: Served<P>) {
-        let in_service = match self.plain_delay {
-            Some(delay) if finish < Time::MAX && !served.lost => {
-                let last_arrival = self.last_arrival;
-                let Served { packet, queued, .. } = served;
-                let ecn = packet.ecn;
-                let packet = Packet { ecn: self.config.ecn.leaving(ecn), ..packet };
-                self.last_arrival = last_arrival.max(finish.saturating_add(delay));
-                self.put_on_wire(self.last_arrival, queued, packet);
-                InService::Foreseen { finish, last_arrival, ecn }
-            }
-            _ => InService::Here { finish, served },
-        };
-        self.in_service = Some(in_service);
-    }
-
-    /// Takes the packet in service, wherever it is, and returns it with the end of its service.
-    fn stop_service(&mut self) -> Option<(Time, Served<P>)> {
-        match self.in_service.take()? {
-            InService::Here { finish, served } => Some((finish, served)),
-            InService::Foreseen { finish, last_arrival, ecn } => {
-                let OnWire { queued, mut packet, .. } = self.wire.pop_back()?;
-                (self.last_arrival, packet.ecn) = (last_arrival, ecn);
-                Some((finish, Served { packet, queued, lost: false }))
-            }
-        }
+        self.in_service = Some(InService { finish, packet, queued, lost });
     }
 
     /// Advances the serialiser to `now`.
     #[inline]
     pub(crate) fn advance(&mut self, now: Time) {
-        while self.in_service.as_ref().is_some_and(|service| service.finish() <= now) {
+        self.schedule.advance(now);
+        while self.in_service.as_ref().is_some_and(|service| service.finish <= now) {
             self.finish_service();
         }
     }
 
     fn finish_service(&mut self) {
-        let Some(service) = self.in_service.take() else { return };
-        let finish = service.finish();
-        if let InService::Here { served: Served { packet, queued, lost }, .. } = service {
-            if lost {
-                self.dropped.push_back((finish, DropCause::Loss, packet));
-            } else {
-                self.leave_serialiser(finish, queued, packet);
-            }
+        let Some(InService { finish, packet, queued, lost }) = self.in_service.take() else {
+            return;
+        };
+        if lost {
+            self.dropped.push_back((finish, DropCause::Loss, packet));
+        } else {
+            self.leave_serialiser(finish, queued, packet);
         }
         let mut moment = Moment { now: finish, path: self.index, dropped: &mut self.dropped };
         if let Some((next, queued)) = self.queue.dequeue(&mut moment) {

@@ -1,5 +1,7 @@
 use super::*;
+use crate::ecn::Ecn;
 use crate::units::Bitrate;
+use proptest::prelude::*;
 
 fn path(config: PathConfig) -> Path<u32> {
     Path::new(config, 7)
@@ -601,4 +603,88 @@ fn total_loss_before_the_queue_leaves_the_link_idle() {
     let out = drain(&mut path);
     assert!(out.iter().all(|d| d.0 == Time::ZERO && d.2 == Some(DropCause::Loss)));
     assert_eq!(out.len(), 100);
+}
+
+/// What happens to a path: packets of these sizes, or another capacity, queue limit, or discipline.
+#[derive(Clone, Debug)]
+enum Step {
+    Packets(u64, usize),
+    Change { kbps: u64, later_kbps: Option<u64>, limit: Option<QueueLimit>, codel: bool },
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    let limit = prop_oneof![
+        Just(None),
+        (1u64..8).prop_map(|packets| Some(QueueLimit::Packets(packets))),
+        (1u64..9_000).prop_map(|bytes| Some(QueueLimit::Bytes(Bytes(bytes)))),
+        (1u64..80).prop_map(|ms| Some(QueueLimit::Time(Time::from_millis(ms)))),
+    ];
+    let packets = (0u64..3_000, 1usize..6).prop_map(|(size, count)| Step::Packets(size, count));
+    let change = (0u64..4_000, prop::option::of(0u64..4_000), limit, prop::bool::weighted(0.2));
+    let change = change.prop_map(|(kbps, later_kbps, limit, codel)| {
+        let kbps = if kbps < 200 { 0 } else { kbps };
+        Step::Change { kbps, later_kbps, limit, codel }
+    });
+    prop_oneof![3 => packets, 1 => change]
+}
+
+/// What comes out of a path of 7 ms at which these steps happen.
+fn outcome(steps: &[(u64, Step)], jitter: Option<Jitter>) -> Vec<Departure<u32>> {
+    let config = |capacity, queue, aqm| PathConfig {
+        capacity,
+        queue,
+        aqm,
+        jitter,
+        delay: Delay::Constant { ns: Time::from_millis(7) },
+        ecn: EcnTreatment::Mangle,
+        ..PathConfig::default()
+    };
+    let mut path = path(config(constant(1), None, None));
+    let (mut now, mut id, mut out) = (Time::ZERO, 0, Vec::new());
+    for (after, step) in steps {
+        let until = now + Time::from_micros(*after);
+        while let Some(at) = path.poll_timeout().filter(|at| *at <= until) {
+            out.extend(std::iter::from_fn(|| path.poll(at)));
+        }
+        now = until;
+        match step {
+            Step::Packets(size, count) => {
+                for _ in 0..*count {
+                    let packet = Packet { ecn: Ecn::Ect0, ..Packet::new(Bytes(*size), id) };
+                    path.handle_packet(now, packet);
+                    id += 1;
+                }
+            }
+            Step::Change { kbps, later_kbps, limit, codel } => {
+                let bps = Bitrate::from_kbps;
+                let capacity = match later_kbps {
+                    None => Capacity::Constant { bps: bps(*kbps) },
+                    Some(later) => Capacity::Steps {
+                        steps: vec![
+                            (Time::ZERO, bps(*kbps)),
+                            (now + Time::from_millis(20), bps(*later)),
+                        ],
+                    },
+                };
+                let aqm = codel.then(|| Aqm::Codel(Codel::default()));
+                path.set_config(now, config(Some(capacity), *limit, aqm));
+            }
+        }
+    }
+    path.set_config(now, config(constant(1), None, None));
+    while let Some(at) = path.poll_timeout() {
+        out.extend(std::iter::from_fn(|| path.poll(at)));
+    }
+    out
+}
+
+proptest! {
+    /// A path with a jitter of zero is not plain, but does the same.
+    #[test]
+    fn a_path_that_is_plain_from_time_to_time_does_what_one_does_that_never_is(
+        steps in prop::collection::vec((0u64..30_000, step()), 1..40)
+    ) {
+        let jitter = Jitter { sd_ns: Time::ZERO, reorder: true };
+        prop_assert_eq!(outcome(&steps, None), outcome(&steps, Some(jitter)));
+    }
 }

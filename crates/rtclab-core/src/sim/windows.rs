@@ -1,9 +1,10 @@
 //! Runs node after node for a while, instead of event after event.
 //!
 //! Nothing that a node does reaches another before the [lookahead](crate::network::lookahead) of the network. So within
-//! windows of half that time each node is run for itself: in its own cache, or on a processor of its own. What the
-//! nodes sent in one window is put into the network, in the order in which it was sent, while the nodes run
-//! through the next one. The order of all events, and so every byte, is the same as event after event
+//! windows of that time each node is run for itself: in its own cache, or on a processor of its own. Where a node falls
+//! into [parts](Node::split), each part is run for itself too. What the nodes sent in a window is then put into the
+//! network, in the order in which it was sent. On several threads that happens while the nodes run through the next
+//! window, so windows are half as long. The order of all events, and so every byte, is the same as event after event
 //! (`make same-bytes` compares them). The caller brings the threads, as an [`Executor`].
 //!
 //! Runs with a capture, TURN over TCP or controls of others go event after event. So does every run while a route ends
@@ -87,68 +88,102 @@ enum Output {
 }
 
 /// What comes to a node and from it.
+#[derive(Default)]
 struct NodeRun {
-    inbox: VecDeque<Arrived>,
-    outputs: Vec<(EventKey, Output)>,
-    /// Time of its last event.
-    last: Time,
-    key: EventKey,
-    moment: Moment,
+    /// Datagrams that arrive in the window, in order.
+    inbox: Vec<Arrived>,
+    /// For each part of the node, the places of its datagrams in the inbox.
+    inboxes: Vec<Vec<u32>>,
+    /// What the node did. Each part of it did so in order.
+    outputs: Vec<(EventKey, Option<Output>)>,
     /// Number of events in the last window.
     events: usize,
-    stands_still: bool,
 }
 
 impl NodeRun {
-    fn new() -> Self {
-        NodeRun {
-            inbox: VecDeque::new(),
-            outputs: Vec::new(),
-            last: Time::ZERO,
-            key: EventKey::BEGINNING,
-            moment: Moment::default(),
-            events: 0,
-            stands_still: false,
+    /// Runs a node from `begin` to `until`. `ends` is the number of ends of the whole run.
+    fn run(&mut self, node: &mut Node, (begin, until): (Time, Time), ends: usize) {
+        self.events = 0;
+        let inbox = std::mem::take(&mut self.inbox);
+        let parts = node.split(until);
+        if parts > 0 && self.sort(node, &inbox, parts) {
+            for part in 0..parts {
+                let places = std::mem::take(&mut self.inboxes[part]);
+                let arrivals = places.iter().map(|place| &inbox[*place as usize]);
+                self.run_part(node, Some(part), arrivals, (begin, until), ends);
+                self.inboxes[part] = places;
+            }
+        } else {
+            node.join();
+            self.run_part(node, None, inbox.iter(), (begin, until), ends);
         }
+        self.inbox = inbox;
+        self.inbox.clear();
     }
 
-    /// Runs a node up to a time. `ends` is the number of ends of the whole run.
-    fn run(&mut self, node: &mut Node, until: Time, ends: usize) {
-        self.events = 0;
-        while !self.stands_still {
-            let arrival = self.inbox.front().map_or(Time::MAX, |arrived| arrived.key.at);
-            let (due, port) = node.next().unwrap_or((Time::MAX, 0));
+    /// Sorts the datagrams by the parts of the node; returns whether each is for one of them.
+    fn sort(&mut self, node: &Node, inbox: &[Arrived], parts: usize) -> bool {
+        self.inboxes.resize_with(parts, Vec::new);
+        self.inboxes.iter_mut().for_each(Vec::clear);
+        for (place, arrived) in (0..).zip(inbox) {
+            let Some(part) = node.part_of(arrived.flight.to.port) else { return false };
+            self.inboxes[part].push(place);
+        }
+        true
+    }
+
+    /// Runs a part of a node, or the whole node.
+    fn run_part<'a>(
+        &mut self,
+        node: &mut Node,
+        part: Option<usize>,
+        arrivals: impl Iterator<Item = &'a Arrived>,
+        (begin, until): (Time, Time),
+        ends: usize,
+    ) {
+        let mut arrivals = arrivals.peekable();
+        let mut moment = Moment::default();
+        let mut last = begin;
+        let mut last_key = EventKey::BEGINNING;
+        loop {
+            let arrival = arrivals.peek().map_or(Time::MAX, |arrived| arrived.key.at);
+            let (due, port) = match part {
+                Some(part) => node.next_of(part),
+                None => node.next().unwrap_or((Time::MAX, 0)),
+            };
             // All deliveries at one time come before its timeouts, also those that are overdue.
-            let is_delivery = arrival <= due.max(self.last);
-            let now = arrival.min(due).max(self.last);
+            let is_delivery = arrival <= due.max(last);
+            let now = arrival.min(due).max(last);
             if now >= until {
                 return;
             }
-            self.last = now;
-            self.moment.begin(now);
+            last = now;
+            moment.begin(now);
             self.events += 1;
-            match is_delivery.then(|| self.inbox.pop_front()).flatten() {
+            match arrivals.next_if(|_| is_delivery) {
                 Some(Arrived { key, flight }) => {
-                    self.key = key;
+                    last_key = *key;
                     node.handle_datagram(now, flight.to.port, &flight.received(now));
                 }
                 None => {
                     let key =
                         EventKey { at: now, delivery: EventKey::TIMEOUT, due, port, number: 0 };
-                    self.key = self.key.max(key);
-                    if !self.moment.count_timeout(ends) {
-                        self.outputs.push((self.key, Output::Standstill));
-                        self.stands_still = true;
+                    last_key = last_key.max(key);
+                    if !moment.count_timeout(ends) {
+                        self.outputs.push((last_key, Some(Output::Standstill)));
                         return;
                     }
-                    node.handle_timeout(now);
+                    match part {
+                        Some(part) => node.handle_timeout_of(part, now),
+                        None => node.handle_timeout(now),
+                    }
                 }
             }
             while let Some(event) = node.poll_event() {
-                self.outputs.push((self.key, Output::Event(event)));
+                self.outputs.push((last_key, Some(Output::Event(event))));
             }
             while let Some(departing) = node.poll_transmit(now) {
-                self.outputs.push((self.key, Output::Departing(departing)));
+                self.outputs.push((last_key, Some(Output::Departing(departing))));
             }
         }
     }
@@ -157,8 +192,8 @@ impl NodeRun {
 /// The state of a run in windows.
 pub(super) struct Windows {
     runs: Vec<NodeRun>,
-    /// What the nodes did in the window before the current one.
-    done: Vec<Vec<(EventKey, Output)>>,
+    /// What the nodes did in the window that is over.
+    done: Vec<Vec<(EventKey, Option<Output>)>>,
     foreseen: Deliveries,
 }
 
@@ -170,23 +205,24 @@ struct Deliveries {
     next: u64,
     deliveries: Vec<Delivery<u32>>,
     /// Datagrams for each node in the next window, in order.
-    arrived: Vec<VecDeque<Arrived>>,
+    arrived: Vec<Vec<Arrived>>,
     /// Datagrams that servers and relays pass on, in order.
     passing: VecDeque<(EventKey, NodeId, u32)>,
-    order: Vec<(EventKey, usize)>,
+    /// Places of what was done, by key.
+    order: Vec<(EventKey, usize, usize)>,
 }
 
 impl Windows {
     /// Prepares a run of this many nodes.
     pub(super) fn new(nodes: usize) -> Self {
         Windows {
-            runs: (0..nodes).map(|_| NodeRun::new()).collect(),
+            runs: (0..nodes).map(|_| NodeRun::default()).collect(),
             done: (0..nodes).map(|_| Vec::new()).collect(),
             foreseen: Deliveries {
                 until: Time::ZERO,
                 next: 0,
                 deliveries: Vec::new(),
-                arrived: (0..nodes).map(|_| VecDeque::new()).collect(),
+                arrived: (0..nodes).map(|_| Vec::new()).collect(),
                 passing: VecDeque::new(),
                 order: Vec::new(),
             },
@@ -202,7 +238,9 @@ impl Windows {
         world: &mut World,
         executor: &dyn Executor,
     ) -> Result<(), SimError> {
-        let length = Time((lookahead.time.0 / 2).max(1));
+        // On several threads, one settles what was done in a window while the others run through the next one.
+        let threads = executor.threads();
+        let length = if threads > 1 { Time((lookahead.time.0 / 2).max(1)) } else { lookahead.time };
         let ends = world.ends.len();
         let mut now = begin;
         self.foreseen.take(world, lookahead, now, end.min(now + length));
@@ -213,36 +251,42 @@ impl Windows {
             for (run, arrived) in runs.iter_mut().zip(&mut foreseen.arrived) {
                 std::mem::swap(&mut run.inbox, arrived);
             }
-            {
-                let mut waiting: Vec<_> = runs.iter_mut().zip(nodes.iter_mut()).collect();
+            let mut waiting: Vec<_> = runs.iter_mut().zip(nodes.iter_mut()).collect();
+            if threads > 1 {
                 // The last one is taken first.
                 waiting.sort_by_key(|(run, _)| run.events);
                 let waiting = Mutex::new(waiting);
                 let run_nodes = || {
                     let take = || waiting.lock().ok()?.pop();
                     while let Some((run, node)) = take() {
-                        run.run(node, next, ends);
+                        run.run(node, (now, next), ends);
                     }
                 };
                 let mut jobs: Vec<Job<'_>> = Vec::new();
                 jobs.push(Box::new(|| {
                     world.settle(foreseen, done, now);
-                    let until = end.min(now + length + length);
-                    foreseen.take(world, lookahead, now, until);
+                    foreseen.take(world, lookahead, now, end.min(next + length));
                     run_nodes();
                 }));
-                (1..executor.threads()).for_each(|_| jobs.push(Box::new(&run_nodes)));
+                (1..threads).for_each(|_| jobs.push(Box::new(&run_nodes)));
                 executor.run_all(jobs);
+            } else {
+                waiting.into_iter().for_each(|(run, node)| run.run(node, (now, next), ends));
+            }
+            for (run, done) in runs.iter_mut().zip(&mut *done) {
+                std::mem::swap(&mut run.outputs, done);
+            }
+            if threads == 1 {
+                world.settle(foreseen, done, next);
+                foreseen.take(world, lookahead, next, end.min(next + length));
             }
             if let Some(failure) = &world.failure {
                 return Err(failure.clone());
             }
-            for (run, done) in runs.iter_mut().zip(done) {
-                std::mem::swap(&mut run.outputs, done);
-            }
             now = next;
         }
         world.settle(&mut self.foreseen, &mut self.done, end);
+        nodes.iter_mut().for_each(Node::join);
         world.failure.clone().map_or(Ok(()), Err)
     }
 }
@@ -268,7 +312,7 @@ impl Deliveries {
                     let waits = links.network.waits();
                     recorder.delivered(at, record, flight.wire_size, flight.fate(), waits);
                 }
-                self.arrived[to.0 as usize].push_back(Arrived { key, flight });
+                self.arrived[to.0 as usize].push(Arrived { key, flight });
             }
         }
     }
@@ -280,41 +324,41 @@ impl World {
     fn settle(
         &mut self,
         foreseen: &mut Deliveries,
-        done: &mut [Vec<(EventKey, Output)>],
+        done: &mut [Vec<(EventKey, Option<Output>)>],
         end: Time,
     ) {
         let Deliveries { order, passing, .. } = foreseen;
         order.clear();
         for (node, outputs) in done.iter().enumerate() {
-            order.extend(outputs.iter().map(|(key, _)| (*key, node)));
+            order.extend((0..).zip(outputs).map(|(place, (key, _))| (*key, node, place)));
         }
         let outside = done.len();
         let pass = passing.iter().take_while(|(key, ..)| key.at < end);
-        order.extend(pass.map(|(key, ..)| (*key, outside)));
-        // Outputs with equal keys are of one node, and stay in its order.
+        order.extend(pass.map(|(key, ..)| (*key, outside, 0)));
+        // Outputs with equal keys are of one part of a node, and stay in its order.
         order.sort_unstable();
-        let mut outputs: Vec<_> = done.iter_mut().map(|outputs| outputs.drain(..)).collect();
-        for &(key, node) in order.iter() {
+        for &(key, node, place) in order.iter() {
             if self.failure.is_some() {
                 return;
             }
             self.happen(key.until());
-            let Some(outputs) = outputs.get_mut(node) else {
+            let Some(outputs) = done.get_mut(node) else {
                 if let Some((_, node, id)) = passing.pop_front() {
                     self.pass(key.at, node, id);
                 }
                 continue;
             };
-            match outputs.next() {
-                Some((_, Output::Event(event))) => self.handle_event(key.at, event),
-                Some((_, Output::Departing(departing))) => self.launch(key.at, departing),
-                Some((_, Output::Standstill)) => {
+            match outputs[place].1.take() {
+                Some(Output::Event(event)) => self.handle_event(key.at, event),
+                Some(Output::Departing(departing)) => self.launch(key.at, departing),
+                Some(Output::Standstill) => {
                     let what = format!("a part of {}", self.ends[key.port as usize].owner);
                     self.failure = Some(SimError::Standstill { at: key.at, what, next: key.due });
                 }
                 None => {}
             }
         }
+        done.iter_mut().for_each(Vec::clear);
         self.happen(Until::Before(end));
     }
 

@@ -8,8 +8,7 @@ use crate::packet::{Ecn, IP_UDP_BYTES, SRTCP_BYTES};
 use crate::rtp::rtcp::{ArrivalOffset, CcfbArrival, CongestionFeedback, NtpTime, StreamArrivals};
 use crate::rtp::{RtcpPacket, RtpHeader, SeqUnwrapper};
 use crate::units::{Bitrate, Bytes, Time};
-use std::collections::BTreeMap;
-use std::collections::btree_map::Entry;
+use std::collections::VecDeque;
 
 /// Shortest interval between reports (`min_send_delta`).
 const MIN_INTERVAL: Time = Time::from_millis(25);
@@ -24,14 +23,16 @@ const MAX_BACK: i64 = 64;
 /// The most numbers in a report: RFC 8888, section 3.1, allows as many for a stream. Further ones wait for the next
 /// report, so that a report fits into a datagram.
 const MAX_BLOCKS: usize = 16_384;
+/// Arrivals of at most this many consecutive numbers are kept.
+const MAX_KEPT: i64 = 1 << 16;
 
 /// Arrivals of all streams.
 #[derive(Default)]
 pub(super) struct CongestionLog {
     /// When a browser's timers run; a server's timers are exact.
     grid: Option<Grid>,
-    /// By SSRC.
-    streams: BTreeMap<u32, StreamLog>,
+    /// With their SSRCs, in order.
+    streams: Vec<(u32, StreamLog)>,
     /// When the first packet since the last report arrived.
     first: Option<Time>,
     /// Whether a packet with the marker bit has arrived since then.
@@ -51,7 +52,12 @@ impl CongestionLog {
     pub(super) fn note(&mut self, now: Time, header: &RtpHeader, ecn: Ecn) {
         self.first.get_or_insert(now);
         self.has_marker |= header.marker;
-        self.streams.entry(header.ssrc).or_default().note(now, header.seq, ecn);
+        let found = self.streams.binary_search_by_key(&header.ssrc, |(ssrc, _)| *ssrc);
+        let place = found.unwrap_or_else(|place| {
+            self.streams.insert(place, (header.ssrc, StreamLog::default()));
+            place
+        });
+        self.streams[place].1.note(now, header.seq, ecn);
     }
 
     /// From when on a report may leave with the next packet.
@@ -71,12 +77,12 @@ impl CongestionLog {
     pub(super) fn poll(&mut self, now: Time, sender_ssrc: u32) -> Option<RtcpPacket> {
         self.due().filter(|due| *due <= now)?;
         let (mut left, mut streams) = (MAX_BLOCKS, Vec::new());
-        for (&ssrc, log) in &mut self.streams {
+        for (ssrc, log) in &mut self.streams {
             let Some((begin_seq, arrivals)) = log.take(now, left) else { continue };
             left -= arrivals.len();
-            streams.push(StreamArrivals { ssrc, begin_seq, arrivals });
+            streams.push(StreamArrivals { ssrc: *ssrc, begin_seq, arrivals });
         }
-        self.first = self.streams.values().any(StreamLog::has_more).then_some(now);
+        self.first = self.streams.iter().any(|(_, log)| log.has_more()).then_some(now);
         self.has_marker = false;
         if streams.is_empty() {
             return None;
@@ -112,7 +118,10 @@ struct Seen {
 #[derive(Default)]
 struct StreamLog {
     unwrapper: SeqUnwrapper,
-    seen: BTreeMap<i64, Seen>,
+    /// Number of the first place in `seen`.
+    first: i64,
+    /// Packets by their numbers; `None` for one that has not arrived.
+    seen: VecDeque<Option<Seen>>,
     /// First number of the next report; `None` before the first packet.
     next: Option<i64>,
     /// One more than the highest number reported, or the first number that arrived.
@@ -128,26 +137,47 @@ impl StreamLog {
         if seq < self.reported - MAX_BACK {
             return;
         }
-        match self.seen.entry(seq) {
-            Entry::Vacant(place) => {
-                place.insert(Seen { at: now, ecn });
-            }
-            Entry::Occupied(mut seen) => {
-                if ecn != Ecn::CongestionExperienced || seen.get().ecn == ecn {
+        if self.seen.is_empty() {
+            self.first = seq;
+        }
+        for _ in seq..self.first {
+            self.seen.push_front(None);
+        }
+        self.first = self.first.min(seq);
+        let index = (seq - self.first) as usize;
+        if index >= self.seen.len() {
+            self.seen.resize(index + 1, None);
+        }
+        match &mut self.seen[index] {
+            place @ None => *place = Some(Seen { at: now, ecn }),
+            Some(seen) => {
+                if ecn != Ecn::CongestionExperienced || seen.ecn == ecn {
                     return;
                 }
-                seen.get_mut().ecn = ecn;
+                seen.ecn = ecn;
             }
         }
+        self.forget_before(self.end() - MAX_KEPT);
         // What is late, or is marked late, is reported again together with all that follows it.
         let lowest = seq - (MAX_BLOCKS as i64 - 1);
         self.next = self.next.map(|next| next.min(seq).max(lowest));
     }
 
+    /// One more than the highest number that has arrived.
+    fn end(&self) -> i64 {
+        self.first + self.seen.len() as i64
+    }
+
+    fn forget_before(&mut self, seq: i64) {
+        while self.first < seq && self.seen.pop_front().is_some() {
+            self.first += 1;
+        }
+    }
+
     /// What there is to report.
     fn pending(&self) -> Option<(i64, usize)> {
-        let (next, (&last, _)) = (self.next?, self.seen.last_key_value()?);
-        (last >= next).then(|| (next, (last - next + 1) as usize))
+        let next = self.next?.max(self.first);
+        (self.end() > next).then(|| (next, (self.end() - next) as usize))
     }
 
     fn has_more(&self) -> bool {
@@ -160,13 +190,14 @@ impl StreamLog {
         let count = count.min(limit);
         let end = next + count as i64;
         let mut arrivals = vec![None; count];
-        for (seq, Seen { at, ecn }) in self.seen.range(next..end) {
-            let offset = ArrivalOffset::from_time(now.saturating_sub(*at));
-            arrivals[(seq - next) as usize] = Some(CcfbArrival { ecn: *ecn, offset });
+        let seen = self.seen.range((next - self.first) as usize..(end - self.first) as usize);
+        for (arrival, seen) in arrivals.iter_mut().zip(seen) {
+            let offset = |at: Time| ArrivalOffset::from_time(now.saturating_sub(at));
+            *arrival = seen.map(|Seen { at, ecn }| CcfbArrival { ecn, offset: offset(at) });
         }
         self.next = Some(end);
         self.reported = self.reported.max(end);
-        self.seen = self.seen.split_off(&(self.reported - MAX_BACK));
+        self.forget_before(self.reported - MAX_BACK);
         (count > 0).then_some((next as u16, arrivals))
     }
 }
@@ -354,8 +385,8 @@ mod tests {
             if let Some(report) = poll(&mut log, u64::from(jump)) {
                 assert!(report.streams[0].arrivals.len() <= MAX_BLOCKS);
             }
-            let stream = &log.streams[&VIDEO];
-            assert!(stream.seen.len() <= 300, "{}", stream.seen.len());
+            let [(VIDEO, stream)] = &log.streams[..] else { panic!("one stream") };
+            assert!(stream.seen.len() <= MAX_KEPT as usize, "{}", stream.seen.len());
         }
     }
 }

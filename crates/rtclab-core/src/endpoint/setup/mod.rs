@@ -92,6 +92,14 @@ impl Setup {
         matches!(self.kind, Procedure::Bursts(_)) || self.step == Step::DtlsConnected
     }
 
+    /// Whether nothing is left to be said through a page.
+    pub(super) fn is_over(&self) -> bool {
+        match &self.kind {
+            Procedure::Bursts(_) => true,
+            Procedure::Page(page) => page.is_over(),
+        }
+    }
+
     /// How long after the handshake the encoder takes pictures.
     pub(super) fn encoder_start(&self) -> Time {
         match &self.kind {

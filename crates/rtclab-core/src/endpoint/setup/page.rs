@@ -226,6 +226,11 @@ impl PageSetup {
         }
     }
 
+    /// Whether the connection is there, and nothing is left to be done for it.
+    pub(super) fn is_over(&self) -> bool {
+        self.step() == Step::DtlsConnected && self.tasks.is_empty() && self.reflexive.is_none()
+    }
+
     pub(super) fn check_rtt(&self) -> Option<Time> {
         self.checks.rtt
     }

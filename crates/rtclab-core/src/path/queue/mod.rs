@@ -261,6 +261,26 @@ impl<P> Queue<P> {
         matches!(self.discipline, Discipline::Managed(_))
     }
 
+    /// Whether the limit lets this many packets wait, with `bytes` in total. `rate` converts a limit in time to bytes.
+    #[inline]
+    pub(super) fn holds(
+        &self,
+        packets: usize,
+        bytes: Bytes,
+        rate: impl FnOnce() -> Bitrate,
+    ) -> bool {
+        self.limit.is_none_or(|limit| limit.holds(packets, bytes, rate))
+    }
+
+    /// Puts a packet at the end of a queue without a discipline, whatever the limit says.
+    pub(super) fn restore(&mut self, entered: Time, packet: Packet<P>) {
+        if let Discipline::DropTail(fifo) = &mut self.discipline {
+            self.len += 1;
+            self.bytes += packet.size;
+            fifo.push_back(QueuedPacket { entered, packet });
+        }
+    }
+
     /// Whether packets that wait may be dropped when the next one is to be served.
     #[inline]
     pub(super) fn drops_when_served(&self) -> bool {
@@ -279,7 +299,7 @@ impl<P> Queue<P> {
         moment: &mut Moment<P>,
     ) {
         let (len, bytes) = (self.len + 1, self.bytes + packet.size);
-        let fits = self.limit.is_none_or(|limit| limit.holds(len, bytes, rate));
+        let fits = self.holds(len, bytes, rate);
         match &mut self.discipline {
             Discipline::DropTail(fifo) if fits => {
                 (self.len, self.bytes) = (len, bytes);

@@ -84,8 +84,8 @@ impl<P> Path<P> {
     /// others enter: none is dropped then, and each exits later.
     #[inline]
     pub(crate) fn has_room(&self, packets: usize, bytes: Bytes) -> bool {
-        (self.queue.len() + packets) as u64 <= self.room.packets
-            && self.queue.bytes() + bytes <= self.room.bytes
+        let waiting = self.queue.len() + self.schedule.len();
+        (waiting + packets) as u64 <= self.room.packets && self.queued() + bytes <= self.room.bytes
     }
 
     /// Lower bound of when a packet exits or is dropped later, if it enters at `at` and is not dropped at once.
