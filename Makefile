@@ -15,7 +15,7 @@ GIVE_WAY := $(if $(CI),setsid --wait tests/give_way.sh 15)
 CARGO := env -u MAKEFLAGS cargo
 NATIVE := Cargo.toml Cargo.lock pyproject.toml $(shell find crates -name '*.rs' -o -name Cargo.toml)
 LIVE_PACKAGES := chromium chromium-driver firefox-esr coturn janus nftables slirp4netns iperf3 tshark iputils-ping iproute2 util-linux
-TEST_PACKAGES := $(LIVE_PACKAGES) janus-demos
+TEST_PACKAGES := $(LIVE_PACKAGES) janus-demos valgrind
 STRANGERS := target/strangers
 LIVEKIT_SERVER := github.com/livekit/livekit-server/cmd/server@v1.13.5
 LIVEKIT_CLIENT := livekit-client@2.23.0
@@ -37,7 +37,7 @@ FUZZ_SECONDS ?= 60
 # Another .venv than one whose Python runs and is new enough is made again.
 VENV_RUNS := $(shell $(BIN)/python -c 'import sys; print(sys.version_info >= (3, 11) or "")' 2>/dev/null)
 
-.PHONY: FORCE machine packages run arena reproduce then-and-now setup setup-live setup-dev setup-strangers test check gate gate-trials bench same-bytes dist fuzz fuzz-build $(FUZZ_TARGETS:%=fuzz-%) docs clean
+.PHONY: FORCE machine packages run arena reproduce then-and-now setup setup-live setup-dev setup-strangers test check gate gate-trials bench instructions same-bytes dist fuzz fuzz-build $(FUZZ_TARGETS:%=fuzz-%) docs clean
 
 run: $(VENV)/built                ## build what changed, run first-call, print the path of its report
 	$(BIN)/rtclab run first-call
@@ -87,6 +87,9 @@ gate-trials: $(VENV)/built-dev    ## how often the gate finds a loss of 10 %, an
 bench: $(VENV)/built-dev $(if $(BASE),target/bench/$(BASE)/built) ## figures, not verdicts; BASE=COMMIT adds ratios to it
 	cargo bench --workspace --exclude rtclab-python --exclude rtclab-extension
 	$(BIN)/python -m tools.bench $(if $(BASE),--base target/bench/$(BASE))
+
+instructions: machine             ## instructions and cache misses of simulations, against their limits; BASE=COMMIT: against that commit
+	$(PYTHON) -m tools.instructions $(if $(BASE),--base $(BASE))
 
 same-bytes: $(VENV)/built-dev target/bench/$(BASE)/built ## whether 78 simulated configurations have the same bytes as BASE=COMMIT
 	$(BIN)/python tests/same_bytes.py --base target/bench/$(BASE)

@@ -63,6 +63,7 @@ PARTS: dict[str, Callable[[], MachineCheck]] = {
     **CHECKS,
     "chromedriver": lambda: check_command("chromedriver", "chromium-driver", only_for="the tests of rtclab"),
     "ping": lambda: check_command("ping", "iputils-ping", only_for="the tests of rtclab"),
+    "valgrind": lambda: check_command("valgrind", "valgrind", only_for="the tests of rtclab"),
     "control groups": check_control_groups,
     "whip-whep": lambda: check_built("whip-whep"),
     "livekit-server": lambda: check_built("livekit-server"),
