@@ -18,6 +18,7 @@ pub(crate) struct Lookahead {
 }
 
 /// A foreseen delivery.
+#[derive(Clone, Copy)]
 pub(crate) struct Delivery<P> {
     /// When it is delivered.
     pub(crate) at: Time,
@@ -72,7 +73,7 @@ impl<P> Network<P> {
         (LEAST..Time::MAX).contains(&time).then_some(Lookahead { time, last })
     }
 
-    /// Takes all deliveries before `until` out of the network, in order. Everything before `now` has happened, and `until`
+    /// Takes all deliveries before `until` out of the network, path by path, and those of one path in order. Everything before `now` has happened, and `until`
     /// is at most the time of the lookahead later.
     pub(crate) fn take_deliveries(
         &mut self,
@@ -80,7 +81,6 @@ impl<P> Network<P> {
         (now, until): (Time, Time),
         out: &mut Vec<Delivery<P>>,
     ) {
-        let begin = out.len();
         self.reach(Position::before(now, 0));
         for &path in &lookahead.last {
             self.take_in(path, now);
@@ -103,7 +103,6 @@ impl<P> Network<P> {
                 self.update_timeout(path);
             }
         }
-        out[begin..].sort_by_key(|delivery| (delivery.at, delivery.path));
     }
 
     /// The next packet that is dropped until then. Deliveries until then have been taken before.

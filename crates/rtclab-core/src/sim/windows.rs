@@ -203,13 +203,15 @@ struct Deliveries {
     until: Time,
     /// Number of the next delivery.
     next: u64,
+    /// Those of one window, path by path.
     deliveries: Vec<Delivery<u32>>,
     /// Datagrams for each node in the next window, in order.
     arrived: Vec<Vec<Arrived>>,
     /// Datagrams that servers and relays pass on, in order.
     passing: VecDeque<(EventKey, NodeId, u32)>,
-    /// Places of what was done, by key.
-    order: Vec<(EventKey, usize, usize)>,
+    /// In which order things happen: when, and where they are. For deliveries that is a path and a place among all of
+    /// them; for what nodes did, a node and a place there.
+    order: Vec<(Time, u32, u32)>,
 }
 
 impl Windows {
@@ -300,7 +302,14 @@ impl Deliveries {
         self.until = until;
         let World { links, recorder, .. } = world;
         links.network.take_deliveries(lookahead, (now, until), &mut self.deliveries);
-        for Delivery { at, path, number, to, queued, waits, packet } in self.deliveries.drain(..) {
+        self.order.clear();
+        let order =
+            (0..).zip(&self.deliveries).map(|(place, one)| (one.at, one.path as u32, place));
+        self.order.extend(order);
+        self.order.sort_unstable();
+        for &(.., place) in &self.order {
+            let Delivery { at, path, number, to, queued, waits, packet } =
+                self.deliveries[place as usize];
             let key = EventKey { at, delivery: self.next, due: at, port: path as u32, number };
             self.next += 1;
             let id = packet.payload;
@@ -315,6 +324,7 @@ impl Deliveries {
                 self.arrived[to.0 as usize].push(Arrived { key, flight });
             }
         }
+        self.deliveries.clear();
     }
 }
 
@@ -329,26 +339,35 @@ impl World {
     ) {
         let Deliveries { order, passing, .. } = foreseen;
         order.clear();
-        for (node, outputs) in done.iter().enumerate() {
-            order.extend((0..).zip(outputs).map(|(place, (key, _))| (*key, node, place)));
+        for (node, outputs) in (0..).zip(&*done) {
+            order.extend((0..).zip(outputs).map(|(place, (key, _))| (key.at, node, place)));
         }
-        let outside = done.len();
+        let outside = done.len() as u32;
         let pass = passing.iter().take_while(|(key, ..)| key.at < end);
-        order.extend(pass.map(|(key, ..)| (*key, outside, 0)));
-        // Outputs with equal keys are of one part of a node, and stay in its order.
-        order.sort_unstable();
-        for &(key, node, place) in order.iter() {
+        order.extend((0..).zip(pass).map(|(place, (key, ..))| (key.at, outside, place)));
+        // Keys are large, and most things happen at a time of their own. Those with equal keys are of one part of a node,
+        // and stay in its order.
+        order.sort_unstable_by(|one, other| {
+            let key = |&(_, node, place): &(Time, u32, u32)| match done.get(node as usize) {
+                Some(outputs) => outputs[place as usize].0,
+                None => passing[place as usize].0,
+            };
+            one.0.cmp(&other.0).then_with(|| (key(one), one).cmp(&(key(other), other)))
+        });
+        for &(at, node, place) in order.iter() {
             if self.failure.is_some() {
                 return;
             }
-            self.happen(key.until());
-            let Some(outputs) = done.get_mut(node) else {
-                if let Some((_, node, id)) = passing.pop_front() {
-                    self.pass(key.at, node, id);
+            let Some(outputs) = done.get_mut(node as usize) else {
+                if let Some((key, node, id)) = passing.pop_front() {
+                    self.happen(key.until());
+                    self.pass(at, node, id);
                 }
                 continue;
             };
-            match outputs[place].1.take() {
+            let (key, output) = &mut outputs[place as usize];
+            self.happen(key.until());
+            match output.take() {
                 Some(Output::Event(event)) => self.handle_event(key.at, event),
                 Some(Output::Departing(departing)) => self.launch(key.at, departing),
                 Some(Output::Standstill) => {
