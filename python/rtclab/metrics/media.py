@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from itertools import pairwise
 from math import isnan, nan
 
 import numpy as np
@@ -17,6 +16,7 @@ from rtclab.metrics.series import (
     Array,
     IntegerArray,
     Samples,
+    arrays_by_flow,
     before_end,
     counter,
     from_begin,
@@ -29,7 +29,7 @@ from rtclab.metrics.series import (
     span_ns,
     until_end,
 )
-from rtclab.trace import NS_PER_MS, NS_PER_S, Trace, rows_by
+from rtclab.trace import NS_PER_MS, NS_PER_S, Trace
 
 FREEZE_WINDOW = 30
 """Number of intervals, the latest included, whose mean the latest is compared with (W3C, freezeCount)."""
@@ -374,13 +374,8 @@ def _shown(trace: Trace) -> dict[str, _Shown]:
     """By flow, its frames that were shown, if there are any."""
     captured_ns = pl.col("captured_ns").fill_null(NEVER)
     frames = trace.table("frames").select("flow", "rendered_ns", captured_ns, "ssrc")
-    of_flows = frames.filter(before_end(trace, "rendered_ns")).group_by("flow", maintain_order=True).all()
-    ends = np.cumsum(of_flows["ssrc"].list.len().to_numpy()).tolist()
-    columns = [of_flows[name].explode().to_numpy() for name in ("rendered_ns", "captured_ns", "ssrc")]
-    return {
-        flow: _Shown(*(column[first:end] for column in columns))
-        for flow, (first, end) in zip(of_flows["flow"], pairwise([0, *ends]), strict=True)
-    }
+    shown = arrays_by_flow(frames.filter(before_end(trace, "rendered_ns")))
+    return {flow: _Shown(*columns) for flow, columns in shown.items()}
 
 
 def _by_rule(moments_ns: IntegerArray) -> IntegerArray:

@@ -437,9 +437,8 @@ def steps_of(run: Run, mark: str) -> list[NextStep]:
 def _figures(run: Run, measured: pl.DataFrame, found: Findings, marked: Sequence[Judged]) -> list[Figure]:
     """The figures that decide: of each metric the worst flow, with its interval and mark."""
     flows = found.media or found.others or found.tcp
-    rows = {
-        (row["metric"], row["flow"]): row for row in measured.iter_rows(named=True) if row["mean"] is not None
-    }
+    known = measured.drop_nulls("mean").filter(pl.col("metric").is_in([*LABELS]), pl.col("flow").is_in(flows))
+    rows = {(row["metric"], row["flow"]): row for row in known.iter_rows(named=True)}
     marks = {(one.metric, one.flow): one.mark for one in marked}
     figures = []
     for metric, (label, unit) in LABELS.items():
