@@ -215,8 +215,11 @@ class _Step:
 
 def _sum(streams: Sequence[Row], *columns: str) -> float | None:
     """The sum of columns over streams; None if there are no streams, or a value is missing."""
-    values = [one[column] for one in streams for column in columns]
-    return sum(values) if values and all(map(_is_number, values)) else None
+    try:
+        total = sum(one[column] for one in streams for column in columns)
+    except TypeError:  # a page may report anything
+        return None
+    return total if streams and isfinite(total) else None
 
 
 def _is_number(value: object) -> bool:

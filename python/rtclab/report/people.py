@@ -214,7 +214,7 @@ def _values(found: Findings, flow: str) -> list[float | None]:
 def _coarse(
     run: Run, flows: Sequence[str], series: Callable[[Trace, str], Samples], begin_s: float, end_s: float
 ) -> list[list[Any]]:
-    """A series of each flow, mean over repeats: the largest value, and a digit of ``LEVELS`` for each step."""
+    """A series of each flow, mean over repeats: the largest value, and a digit of ``LEVELS`` per step."""
     samples = [
         (number, series(trace, flow))
         for number, flow in enumerate(flows)
