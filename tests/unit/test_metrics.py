@@ -5,11 +5,15 @@ from __future__ import annotations
 from math import isnan, nan
 from typing import Any
 
+import numpy as np
+import polars as pl
 import pytest
 from synthetic_run import NS_PER_S, event, report, second, trace
 
 from rtclab.metrics import METRICS, delay, fairness, host, loss, media, rate, setup
+from rtclab.metrics.packets import PacketColumns
 from rtclab.metrics.registry import metric
+from rtclab.metrics.series import arrays_by_flow
 from rtclab.trace import CallInfo, FlowInfo
 
 FLOW = "alice->bob"
@@ -356,3 +360,28 @@ def test_a_second_metric_of_the_same_name_is_refused() -> None:
 
     with pytest.raises(ValueError, match="`rtt` is defined twice"):
         metric(unit="ms", source="nowhere")(rtt)
+
+
+def test_only_columns_of_packets_that_are_used_are_made_and_each_once() -> None:
+    made: list[str] = []
+
+    def make(name: str) -> np.ndarray:
+        made.append(name)
+        return np.arange(3)
+
+    packets = PacketColumns(make)
+    some = packets.chosen(np.array([False, True, True]))
+    both = some.followed_by(packets.chosen(slice(1)))
+    assert made == []
+    assert both.sent_ns.tolist() == [1, 2, 0]
+    assert some.sent_ns.tolist() == [1, 2]
+    assert made == ["sent_ns"]
+    with pytest.raises(AttributeError):
+        packets.colour  # noqa: B018
+
+
+def test_rows_of_flows_that_alternate_keep_their_order_in_the_arrays_of_each() -> None:
+    rows = pl.DataFrame({"flow": ["b", "a", "b"], "at_ns": [3, 2, 1], "value": [0.5, 1.5, 2.5]})
+    found = {flow: [of.tolist() for of in arrays] for flow, arrays in arrays_by_flow(rows).items()}
+    assert found == {"b": [[3, 1], [0.5, 2.5]], "a": [[2], [1.5]]}
+    assert arrays_by_flow(rows.clear()) == {}

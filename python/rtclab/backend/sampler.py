@@ -92,22 +92,24 @@ class Sampler:
         ends: dict[str, dict[str, str]] = defaultdict(dict)
         for at_ns, flow, streams in self._reports("outbound_rtp"):
             self._name_end(ends, flow, "sender", streams[0])
-            self._add(flows[flow], "target_kbps", at_ns, _scaled(_sum(streams, "targetBitrate"), 1e-3))
+            self._add(
+                flows[flow], "target_kbps", _seconds(at_ns), _scaled(_sum(streams, "targetBitrate"), 1e-3)
+            )
             sent = {"bytes": _sum(streams, "bytesSent", "headerBytesSent")}
             if (step := self._step("sent", flow, at_ns, sent)) is not None:
-                self._add(flows[flow], "sent_kbps", *step.rate("bytes", KBIT_PER_BYTE))
+                self._add(flows[flow], "sent_kbps", step.middle_s, step.rate("bytes", KBIT_PER_BYTE))
         for at_ns, flow, streams in self._reports("inbound_rtp"):
             self._name_end(ends, flow, "receiver", streams[0])
             self._add_received(flows[flow], flow, at_ns, streams)
         for at_ns, flow, streams in self._reports("remote_inbound_rtp"):
             known = [one["roundTripTime"] for one in streams if _is_number(one["roundTripTime"])]
             mean_s = sum(known) / len(known) if known else None
-            self._add(flows[flow], "rtt_ms", at_ns, _scaled(mean_s, 1e3))
+            self._add(flows[flow], "rtt_ms", _seconds(at_ns), _scaled(mean_s, 1e3))
         for row in self._new_rows("flow_seconds"):
-            middle_ns = row["at_ns"] + NS_PER_S // 2
-            self._add(flows[row["flow"]], "delay_ms", middle_ns, row["one_way_delay_mean_ms"])
+            middle_s = _seconds(row["at_ns"] + NS_PER_S // 2)
+            self._add(flows[row["flow"]], "delay_ms", middle_s, row["one_way_delay_mean_ms"])
         for row in self._new_rows("host"):
-            self._add(people[row["participant"]], "cpu_percent", row["at_ns"], row["cpu_percent"])
+            self._add(people[row["participant"]], "cpu_percent", _seconds(row["at_ns"]), row["cpu_percent"])
         return {
             "at_s": None if now_ns is None else _seconds(now_ns),
             "flows": {name: points for name, points in flows.items() if points},
@@ -136,22 +138,24 @@ class Sampler:
             "concealed": _sum(audios, "concealedSamples"),
             "played": _sum(audios, "totalSamplesReceived"),
         }
-        self._add(curves, "freezes", at_ns, _sum(videos, "freezeCount"))
-        self._add(curves, "frozen_s", at_ns, _sum(videos, "totalFreezesDuration"))
+        at_s = _seconds(at_ns)
+        self._add(curves, "freezes", at_s, _sum(videos, "freezeCount"))
+        self._add(curves, "frozen_s", at_s, _sum(videos, "totalFreezesDuration"))
         lines = [one["frameHeight"] for one in videos if _is_number(one["frameHeight"])]
-        self._add(curves, "frame_height", at_ns, max(lines, default=None))
+        self._add(curves, "frame_height", at_s, max(lines, default=None))
         step = self._step("received", flow, at_ns, counts)
         if step is None:
             return
-        self._add(curves, "received_kbps", *step.rate("bytes", KBIT_PER_BYTE))
-        self._add(curves, "frame_rate", *step.rate("frames"))
-        self._add(curves, "buffer_ms", at_ns, step.share("waited_s", "emitted", 1e3))
-        self._add(curves, "concealed_percent", step.middle_ns, step.share("concealed", "played", 100))
+        middle_s = step.middle_s
+        self._add(curves, "received_kbps", middle_s, step.rate("bytes", KBIT_PER_BYTE))
+        self._add(curves, "frame_rate", middle_s, step.rate("frames"))
+        self._add(curves, "buffer_ms", at_s, step.share("waited_s", "emitted", 1e3))
+        self._add(curves, "concealed_percent", middle_s, step.share("concealed", "played", 100))
         lost, received = step.increase("lost"), step.increase("received")
         if lost is not None and received is not None and lost + received > 0:
             # It falls when a packet that was counted as lost arrives late.
             lost = max(lost, 0.0)
-            self._add(curves, "loss_percent", step.middle_ns, 100 * lost / (lost + received))
+            self._add(curves, "loss_percent", middle_s, 100 * lost / (lost + received))
 
     def _reports(self, table: str) -> Iterator[tuple[int, str, list[Row]]]:
         """Time and flow of each new report, and its streams."""
@@ -173,9 +177,9 @@ class Sampler:
         return None if before is None else _Step(before[0], before[1], at_ns, counts)
 
     @staticmethod
-    def _add(curves: Points, name: str, at_ns: float, value: float | None) -> None:
+    def _add(curves: Points, name: str, at_s: float, value: float | None) -> None:
         if value is not None:
-            curves[name].append([_seconds(at_ns), round(value, 3)])
+            curves[name].append([at_s, round(value, 3)])
 
 
 @dataclass(frozen=True)
@@ -188,9 +192,9 @@ class _Step:
     counts: Counts
 
     @property
-    def middle_ns(self) -> float:
-        """The time in ns halfway between the two reports."""
-        return (self.before_ns + self.at_ns) / 2
+    def middle_s(self) -> float:
+        """The time in s halfway between the two reports."""
+        return _seconds((self.before_ns + self.at_ns) / 2)
 
     def increase(self, name: str) -> float | None:
         """By how much a count grew; None if it is not known."""
@@ -202,21 +206,24 @@ class _Step:
         of, by = self.increase(part), self.increase(whole)
         return None if of is None or not by or by < 0 else max(of, 0.0) * scale / by
 
-    def rate(self, name: str, scale: float = 1.0) -> tuple[float, float | None]:
-        """The middle, and the growth of a count per second times ``scale``.
+    def rate(self, name: str, scale: float = 1.0) -> float | None:
+        """The growth of a count per second times ``scale``.
 
         It is None if it is not known, or if the count fell because a stream ended.
         """
         increase = self.increase(name)
         if increase is None or increase < 0:
-            return self.middle_ns, None
-        return self.middle_ns, increase * scale * NS_PER_S / (self.at_ns - self.before_ns)
+            return None
+        return increase * scale * NS_PER_S / (self.at_ns - self.before_ns)
 
 
 def _sum(streams: Sequence[Row], *columns: str) -> float | None:
     """The sum of columns over streams; None if there are no streams, or a value is missing."""
-    values = [one[column] for one in streams for column in columns]
-    return sum(values) if values and all(map(_is_number, values)) else None
+    try:
+        total = sum([one[column] for one in streams for column in columns])
+    except TypeError:  # a page may report anything
+        return None
+    return total if streams and isfinite(total) else None
 
 
 def _is_number(value: object) -> bool:

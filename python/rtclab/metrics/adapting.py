@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from math import nan
 
 import numpy as np
@@ -39,10 +40,10 @@ def static_periods(trace: Trace, flow: str) -> list[Period]:
     cross traffic begins or ends, with which it shares a path of limited capacity. Periods of less than 10 s
     are left out. In a window, the flow begins and ends with the window.
     """
-    return _periods(trace, [flow])
+    return trace.cached_part(_periods, (flow,))
 
 
-def _periods(trace: Trace, flows: list[str]) -> list[Period]:
+def _periods(trace: Trace, flows: Sequence[str]) -> list[Period]:
     """The times in which all the flows are active and nothing changes for any of them.
 
     There are none if the network is not known, as in captures.
@@ -224,12 +225,17 @@ def _balance(trace: Trace, length_s: int) -> float:
 
 
 def _against_tcp(trace: Trace, flow: str, length_s: int) -> float:
-    beside = sorted(_beside(trace, flow) & set(trace.whole.table("tcp")["flow"].unique()))
+    tcp = trace.cached(_flows_of_tcp)
+    beside = sorted(_beside(trace, flow) & tcp) if tcp else []
     if not beside or flow not in media_flows(trace):
         return nan
     rates = _shares(trace, [flow, *beside], length_s)
     own, others = rates[:, 0], rates[:, 1:].mean(axis=1)
     return float((100 * own / (own + others)).mean()) if rates.size else nan
+
+
+def _flows_of_tcp(trace: Trace) -> frozenset[str]:
+    return frozenset(trace.table("tcp")["flow"].unique())
 
 
 @metric(unit="", better="higher", scope="trace", source=_FAIR, bounds=(0, 1), known=OF_MODEL)

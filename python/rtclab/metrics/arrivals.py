@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 
 import numpy as np
 import polars as pl
 
-from rtclab.metrics.packets import NEVER, PacketColumns, packets_of, were_recorded
+from rtclab.metrics.packets import NEVER, packets_of, were_recorded
 from rtclab.metrics.registry import EXACT, OF_RTP, metric
-from rtclab.metrics.series import NO_SAMPLES, Array, Samples, gauge, span_ns, window_ns
+from rtclab.metrics.series import NO_SAMPLES, Array, IntegerArray, Samples, gauge, span_ns, window_ns
 from rtclab.trace import NS_PER_MS, NS_PER_S, Trace, rows_by
 
 JITTER_GAIN = 1 / 16
@@ -67,7 +66,7 @@ def inter_arrival_ms(trace: Trace, flow: str) -> Samples:
 
     Both packets arrived in the window. A capture at one point has the times at which packets passed it.
     """
-    arrived_ns = _arrivals(trace, flow).delivered_ns
+    arrived_ns = _arrivals_ns(trace, flow)
     return Samples(arrived_ns[1:] / NS_PER_S, np.diff(arrived_ns) / NS_PER_MS)
 
 
@@ -119,18 +118,15 @@ def _largest_videos(trace: Trace) -> dict[str, pl.DataFrame]:
     return rows_by(largest, "flow")
 
 
-def _arrivals(trace: Trace, flow: str) -> PacketColumns:
-    """The RTP packets of a flow in the order of their arrivals, ``delivered_ns``.
+def _arrivals_ns(trace: Trace, flow: str) -> IntegerArray:
+    """When the RTP packets of a flow arrived, in order.
 
     A capture at a single point has one time per packet, stored as the send time.
     """
     packets, end_ns = packets_of(trace, flow).rtp, span_ns(trace.whole, flow)[1]
-    if trace.cached(_at_one_point):
-        packets = replace(packets, delivered_ns=packets.sent_ns)
-    arrived_ns = packets.delivered_ns
+    arrived_ns = packets.sent_ns if trace.cached(_at_one_point) else packets.delivered_ns
     from_ns, to_ns = window_ns(trace)
-    packets = packets.chosen((arrived_ns >= from_ns) & (arrived_ns < min(to_ns, end_ns)))
-    return packets.chosen(np.argsort(packets.delivered_ns, kind="stable"))
+    return np.sort(arrived_ns[(arrived_ns >= from_ns) & (arrived_ns < min(to_ns, end_ns))])
 
 
 def _at_one_point(trace: Trace) -> bool:

@@ -56,7 +56,7 @@ def frozen_percent(trace: Trace, flow: str) -> Samples:
     seconds = np.arange(begin_ns // NS_PER_S, max(-(-end_ns // NS_PER_S), begin_ns // NS_PER_S))
     middles_s: Array = seconds + np.float64(0.5)
     frozen = np.zeros(seconds.size)
-    spans = frozen_spans(trace, flow)
+    spans = trace.cached(frozen_spans, flow)
     for from_ns, to_ns in () if spans is None else spans.tolist():
         overlap = np.minimum((seconds + 1) * NS_PER_S, to_ns) - np.maximum(seconds * NS_PER_S, from_ns)
         frozen += overlap.clip(min=0)

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from math import nan
 
 import numpy as np
+import polars as pl
 
 from rtclab.metrics.packets import NEVER, PacketColumns, packets_of
 from rtclab.metrics.registry import ANY, OF_DELAYS, OF_MODEL, OF_REPORTS, metric
@@ -13,6 +14,7 @@ from rtclab.metrics.series import (
     Array,
     IntegerArray,
     Samples,
+    arrays_by_flow,
     flow_seconds,
     gauge,
     once,
@@ -275,11 +277,18 @@ def _bins(trace: Trace, flow: str) -> tuple[Array, Array]:
 
 def _histogram(traces: Sequence[Trace], flow: str, name: str) -> tuple[Array, Array]:
     """The occupied bins by delay: lower edges in ms and numbers of packets, each of shape (bins,)."""
-    tables = [trace.rows_of_flow(name, flow) for trace in traces]
-    lower_ms: Array = np.concatenate([table.to_series(1).to_numpy() for table in tables])
-    packets: Array = np.concatenate([table["packets"].to_numpy() for table in tables]).astype(np.float64)
+    known = (trace.cached(_histograms, name).get(flow) for trace in traces)
+    bins, counts = zip((np.empty(0), np.empty(0)), *filter(None, known), strict=True)
+    lower_ms: Array = np.concatenate(bins)
+    packets: Array = np.concatenate(counts)
     if not (lower_ms[1:] > lower_ms[:-1]).all():  # several repeats
         lower_ms, index = np.unique(lower_ms, return_inverse=True)
         packets = np.bincount(index, weights=packets).astype(np.float64)
     occupied = packets > 0
     return lower_ms[occupied], packets[occupied]
+
+
+def _histograms(trace: Trace, name: str) -> dict[str, tuple[Array, ...]]:
+    """By flow, the lower edges in ms of bins, and the number of packets in each."""
+    rows = trace.table(name)
+    return arrays_by_flow(rows.select("flow", pl.nth(1), pl.col("packets").cast(pl.Float64)))

@@ -7,7 +7,7 @@ from math import nan
 from rtclab.metrics.accounts.limits import LIMITS, OWN, course_of
 from rtclab.metrics.packets import were_recorded
 from rtclab.metrics.registry import UNKNOWN, bounded, metric, sources
-from rtclab.metrics.series import span_ns
+from rtclab.metrics.series import once, span_ns
 from rtclab.trace import Trace
 
 _OF_PACKETS = bounded("from packets: a queue or losses that a control can have seen")
@@ -20,12 +20,18 @@ _KNOWN = sources(
 )
 
 
+@once
+def _shares(trace: Trace, flow: str) -> dict[str, float]:
+    """The part of the time, 0 to 1, in which each limit held; empty without packets of media."""
+    course = course_of(trace, flow) if were_recorded(trace) else None
+    return {} if course is None else course.shares(span_ns(trace, flow))
+
+
 def _add(limit: str, meaning: str) -> None:
     """Adds the metric of a limit's share."""
 
     def share(trace: Trace, flow: str) -> float:
-        course = course_of(trace, flow) if were_recorded(trace) else None
-        return nan if course is None else 100 * course.shares(span_ns(trace, flow)).get(limit, nan)
+        return 100 * _shares(trace, flow).get(limit, nan)
 
     share.__name__ = share.__qualname__ = OWN + limit
     share.__doc__ = f"""Part of the time (%) in which the flow's rate had this limit: {meaning}.

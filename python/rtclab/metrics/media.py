@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from math import isnan, nan
 
 import numpy as np
 import polars as pl
 
+from rtclab.metrics.packets import NEVER
 from rtclab.metrics.promises import NO_SPANS, inside_ns, promised, union
 from rtclab.metrics.registry import EXACT, OF_REPORTS, UNKNOWN, bounded, metric, sources
 from rtclab.metrics.series import (
@@ -14,6 +16,7 @@ from rtclab.metrics.series import (
     Array,
     IntegerArray,
     Samples,
+    arrays_by_flow,
     before_end,
     counter,
     from_begin,
@@ -26,7 +29,7 @@ from rtclab.metrics.series import (
     span_ns,
     until_end,
 )
-from rtclab.trace import NS_PER_MS, NS_PER_S, Trace, rows_by
+from rtclab.trace import NS_PER_MS, NS_PER_S, Trace
 
 FREEZE_WINDOW = 30
 """Number of intervals, the latest included, whose mean the latest is compared with (W3C, freezeCount)."""
@@ -52,7 +55,7 @@ def _per_stream(trace: Trace, flow: str, counted: Samples) -> Samples:
     pauses, does not lower the mean of the others.
     """
     packets = trace.cached(_video_packets).get(flow, [])
-    if len(packets) < 2 or not counted.at_s.size:
+    if not packets or not counted.at_s.size:
         return counted
     received = [np.interp(counted.at_s, one.at_s, one.values) for one in packets]
     streams = np.sum([np.diff(one) > 0 for one in received], axis=0)
@@ -61,8 +64,9 @@ def _per_stream(trace: Trace, flow: str, counted: Samples) -> Samples:
 
 
 def _video_packets(trace: Trace) -> dict[str, list[Samples]]:
-    """By flow, the packets received so far of each of its video streams."""
+    """By flow with several video streams, the packets received so far of each of them."""
     rows = trace.table("inbound_rtp").filter(pl.col("kind") == "video")
+    rows = rows.filter(pl.col("ssrc").n_unique().over("flow") > 1)
     streams: dict[str, list[Samples]] = {}
     for (flow, _), stream in rows.sort("at_ns").group_by("flow", "ssrc", maintain_order=True):
         counted = stream["packetsReceived"].cast(pl.Float64).to_numpy()
@@ -198,7 +202,7 @@ def saw_nothing(trace: Trace, flow: str) -> bool:
     span = span_ns(trace, flow)
     shown = trace.cached(_shown).get(flow)
     if shown is not None:
-        return not shown["rendered_ns"].is_between(*span, closed="left").any()
+        return not ((shown.rendered_ns >= span[0]) & (shown.rendered_ns < span[1])).any()
     return not increase(counter(trace, "inbound_rtp", flow, "framesDecoded"), trace.window) > 0
 
 
@@ -247,15 +251,13 @@ def _picture_delays_ms(trace: Trace, flow: str) -> Samples:
     shown = trace.cached(_shown).get(flow)
     if shown is None:
         return NO_SAMPLES
-    rendered_ns, captured_ns = shown["rendered_ns"], shown["captured_ns"]
-    if captured_ns.has_nulls():
-        known = captured_ns.is_not_null()
-        rendered_ns, captured_ns = rendered_ns.filter(known), captured_ns.filter(known)
-    if rendered_ns.is_empty():
+    known = shown.captured_ns != NEVER
+    rendered_ns, captured_ns = shown.rendered_ns[known], shown.captured_ns[known]
+    if not rendered_ns.size:
         return NO_SAMPLES
-    second = rendered_ns.to_numpy() // NS_PER_S
+    second = rendered_ns // NS_PER_S
     first = second.min()
-    delay_ms = (rendered_ns.to_numpy() - captured_ns.to_numpy()) / NS_PER_MS
+    delay_ms = (rendered_ns - captured_ns) / NS_PER_MS
     frames = np.bincount(second - first)
     totals_ms = np.bincount(second - first, weights=delay_ms)
     some = np.flatnonzero(frames)
@@ -290,7 +292,7 @@ def _open_freeze_s(trace: Trace, flow: str) -> float:
     """Time in s, within the window, for which the last frame is frozen at the flow's end; 0 if it is not."""
     shown, end_ns = trace.cached(_shown).get(flow), span_ns(trace.whole, flow)[1]
     # All freezes are longer than the margin, and few flows end with an interval that long.
-    if shown is None or end_ns - shown["rendered_ns"].to_numpy().max() < FREEZE_MARGIN_S * NS_PER_S:
+    if shown is None or end_ns - shown.rendered_ns.max() < FREEZE_MARGIN_S * NS_PER_S:
         return 0.0
     frozen = trace.cached(_freezes, flow)
     if not frozen.size or frozen[-1, 1] < end_ns:
@@ -321,7 +323,7 @@ def frozen_spans(trace: Trace, flow: str) -> IntegerArray | None:
 def _without_picture(trace: Trace, flow: str, span: IntegerArray) -> IntegerArray:
     """The times within a span for which no picture appeared for too long, of shape (times, 2)."""
     shown = trace.cached(_shown).get(flow)
-    shown_ns = NO_MOMENTS if shown is None else np.sort(shown["rendered_ns"].to_numpy())
+    shown_ns = NO_MOMENTS if shown is None else np.sort(shown.rendered_ns)
     between = shown_ns[(shown_ns >= span[0]) & (shown_ns < span[1])]
     moments = np.concatenate([span[:1], between, span[1:]])
     still = np.diff(moments) > LONGEST_STILL_NS
@@ -338,8 +340,8 @@ def _freezes(trace: Trace, flow: str) -> IntegerArray:
     shown, video = trace.cached(_shown).get(flow), trace.cached(promised, flow, "video")
     if shown is None:
         return NO_SPANS
-    rows = shown.sort("rendered_ns")
-    shown_ns, ssrc = (rows[column].to_numpy() for column in ("rendered_ns", "ssrc"))
+    order = np.argsort(shown.rendered_ns, kind="stable")
+    shown_ns, ssrc = shown.rendered_ns[order], shown.ssrc[order]
     spans = np.array([span_ns(trace, flow)]) if video is None else video
     found = [NO_SPANS]
     for begin_ns, end_ns in spans.tolist():
@@ -356,10 +358,24 @@ def _freezes_of_streams(shown_ns: IntegerArray, ssrc: IntegerArray, end_ns: int)
     return [_by_rule(one) for one in (*earlier, *latest[:1])]
 
 
-def _shown(trace: Trace) -> dict[str, pl.DataFrame]:
-    """By flow, its frames that were shown before its end."""
-    frames = trace.table("frames").select("flow", "ssrc", "captured_ns", "rendered_ns")
-    return rows_by(frames.filter(before_end(trace, "rendered_ns")), "flow")
+@dataclass(frozen=True)
+class _Shown:
+    """The frames of a flow that were shown before its end; each array has the shape (frames,).
+
+    ``captured_ns`` is ``NEVER`` where it is not known.
+    """
+
+    rendered_ns: IntegerArray
+    captured_ns: IntegerArray
+    ssrc: IntegerArray
+
+
+def _shown(trace: Trace) -> dict[str, _Shown]:
+    """By flow, its frames that were shown, if there are any."""
+    captured_ns = pl.col("captured_ns").fill_null(NEVER)
+    frames = trace.table("frames").select("flow", "rendered_ns", captured_ns, "ssrc")
+    shown = arrays_by_flow(frames.filter(before_end(trace, "rendered_ns")))
+    return {flow: _Shown(*columns) for flow, columns in shown.items()}
 
 
 def _by_rule(moments_ns: IntegerArray) -> IntegerArray:

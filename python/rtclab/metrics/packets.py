@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -20,11 +20,14 @@ NEVER = int(np.iinfo(np.int64).min)
 """Stands for a time that is not known, and for the arrival of a packet that did not arrive."""
 
 
-@dataclass(frozen=True)
 class PacketColumns:
     """Columns of packets, each of shape (packets,); times are in ns since the run began.
 
-    ``timestamp`` is the RTP timestamp, 0 without one.
+    ``timestamp`` is the RTP timestamp, 0 without one. A column is made when it is first used, because most
+    metrics use few.
+
+    Args:
+        made: makes a column, given its name.
     """
 
     sent_ns: IntegerArray
@@ -38,14 +41,22 @@ class PacketColumns:
     timestamp: NDArray[np.uint32]
     is_dropped: NDArray[np.bool_]
 
+    def __init__(self, made: Callable[[str], NDArray[Any]]) -> None:
+        self._made = made
+
+    def __getattr__(self, name: str) -> NDArray[Any]:
+        if name not in COLUMNS:
+            raise AttributeError(name)
+        column = self.__dict__[name] = self._made(name)
+        return column
+
     def chosen(self, which: slice | NDArray[Any]) -> PacketColumns:
         """Some of the packets, given by a slice, a mask or indices."""
-        return PacketColumns(*(getattr(self, column.name)[which] for column in fields(self)))
+        return PacketColumns(lambda name: getattr(self, name)[which])
 
     def followed_by(self, others: PacketColumns) -> PacketColumns:
         """The packets, and behind them some others."""
-        names = [column.name for column in fields(self)]
-        return PacketColumns(*(np.append(getattr(self, name), getattr(others, name)) for name in names))
+        return PacketColumns(lambda name: np.append(getattr(self, name), getattr(others, name)))
 
     @property
     def rtp(self) -> PacketColumns:
@@ -59,7 +70,9 @@ class PacketColumns:
 
     def of_kinds(self, *kinds: str) -> NDArray[np.bool_]:
         """Whether each is of one of the kinds."""
-        return np.isin(self.kind, [KINDS.index(kind) + 1 for kind in kinds])
+        is_chosen = np.zeros(len(KINDS) + 1, np.bool_)
+        is_chosen[[KINDS.index(kind) + 1 for kind in kinds]] = True
+        return is_chosen[self.kind]
 
 
 COLUMNS = {
@@ -79,7 +92,7 @@ COLUMNS = {
 
 
 _NO_ROWS = SCHEMAS["packets"].to_frame().select(**COLUMNS)
-NO_PACKETS = PacketColumns(*(_NO_ROWS[name].to_numpy() for name in COLUMNS))
+NO_PACKETS = PacketColumns(lambda name: _NO_ROWS[name].to_numpy())
 
 
 def were_recorded(trace: Trace) -> bool:
@@ -102,8 +115,9 @@ def packets_of(trace: Trace, flow: str) -> PacketColumns:
 def sent_in_order(trace: Trace, flow: str) -> PacketColumns:
     """The packets that a flow sent before its end, over all of the time, in the order of sending."""
     packets = packets_of(trace, flow)
-    packets = packets.chosen(packets.sent_ns < trace.manifest.flows[flow].end_ns)
-    return packets.chosen(np.argsort(packets.sent_ns, kind="stable"))
+    order = np.argsort(packets.sent_ns, kind="stable")
+    count = np.count_nonzero(packets.sent_ns < trace.manifest.flows[flow].end_ns)
+    return packets.chosen(order[:count])
 
 
 def group(trace: Trace) -> None:
@@ -123,5 +137,6 @@ def _grouped(trace: Trace) -> tuple[PacketColumns, dict[str, slice]]:
     order = np.argsort(small, kind="stable").astype(np.uint32)
     ends = np.searchsorted(codes_of_rows[order], np.arange(len(flows) + 1))
     # Column by column, so that hardly anything is in memory twice.
-    packets = PacketColumns(*(rows.drop_in_place(name).to_numpy()[order] for name in COLUMNS))
-    return packets, {flow: slice(*ends[index : index + 2]) for index, flow in enumerate(flows)}
+    columns = {name: rows.drop_in_place(name).to_numpy()[order] for name in COLUMNS}
+    of_flow = {flow: slice(*ends[index : index + 2]) for index, flow in enumerate(flows)}
+    return PacketColumns(columns.__getitem__), of_flow

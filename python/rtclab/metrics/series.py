@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass
 from functools import wraps
+from itertools import pairwise
 from math import isnan, nan, sqrt
 from typing import Any, TypeVar, cast
 
@@ -335,6 +336,17 @@ def from_begin(trace: Trace, flow: str, counted: Samples) -> Samples:
     if not counted.at_s.size or counted.at_s[0] <= begin_s:
         return counted
     return Samples(np.append(begin_s, counted.at_s), np.append(0.0, counted.values))
+
+
+def arrays_by_flow(rows: pl.DataFrame) -> dict[str, tuple[NDArray[Any], ...]]:
+    """By flow, the columns of rows after the first one, which is ``flow``, in the order of the rows."""
+    of_flows = rows.group_by("flow", maintain_order=True).all()
+    columns = [of_flows[name].explode().to_numpy() for name in rows.columns[1:]]
+    ends = np.cumsum(of_flows.to_series(1).list.len().to_numpy()).tolist()
+    return {
+        flow: tuple(column[first:end] for column in columns)
+        for flow, (first, end) in zip(of_flows["flow"], pairwise([0, *ends]), strict=True)
+    }
 
 
 def samples_by(rows: pl.DataFrame, key: str, column: str) -> dict[str, Samples]:

@@ -199,10 +199,9 @@ def _data(run: Run, found: Findings, flows: Sequence[str]) -> str:
     end_s = max((trace.end_s for trace in run.traces), default=0.0)
     window = run.window or (0.0, None)
     begin_s, until_s = window[0], end_s if window[1] is None else window[1]
-    pairs = {
-        flow: [_values(found, flow), *(_coarse(run, flow, series, begin_s, until_s) for series in SMALL)]
-        for flow in flows
-    }
+    values = [_values(found, flow) for flow in flows]
+    curves = [_coarse(run, flows, series, begin_s, until_s) for series in SMALL]
+    pairs = {flow: list(of_flow) for flow, *of_flow in zip(flows, values, *curves, strict=True)}
     about = {"begin": begin_s, "end": until_s, "levels": LEVELS, "pairs": pairs}
     return json.dumps(about, separators=(",", ":"), ensure_ascii=False).replace("<", "\\u003c")
 
@@ -213,23 +212,31 @@ def _values(found: Findings, flow: str) -> list[float | None]:
 
 
 def _coarse(
-    run: Run, flow: str, series: Callable[[Trace, str], Samples], begin_s: float, end_s: float
-) -> list[Any]:
-    """A series, mean over repeats: its largest value, and a digit of ``LEVELS`` for each step."""
-    samples = [series(trace, flow) for trace in run.traces if flow in trace.manifest.flows]
-    at_s = np.concatenate([np.empty(0), *(one.at_s for one in samples)])
-    values = np.concatenate([np.empty(0), *(one.values for one in samples)])
+    run: Run, flows: Sequence[str], series: Callable[[Trace, str], Samples], begin_s: float, end_s: float
+) -> list[list[Any]]:
+    """A series of each flow, mean over repeats: the largest value, and a digit of ``LEVELS`` per step."""
+    samples = [
+        (number, series(trace, flow))
+        for number, flow in enumerate(flows)
+        for trace in run.traces
+        if flow in trace.manifest.flows
+    ]
+    numbers = np.repeat([number for number, _ in samples], [one.at_s.size for _, one in samples])
+    at_s = np.concatenate([np.empty(0), *(one.at_s for _, one in samples)])
+    values = np.concatenate([np.empty(0), *(one.values for _, one in samples)])
     inside = (at_s >= begin_s) & (at_s < end_s) & np.isfinite(values)
-    if not inside.any():
-        return []
     steps = ((at_s[inside] - begin_s) / (end_s - begin_s) * POINTS).astype(np.int64)
-    counts = np.bincount(steps, minlength=POINTS)
+    cells, shape = numbers[inside] * POINTS + steps, (len(flows), POINTS)
+    counts = np.bincount(cells, minlength=len(flows) * POINTS)
     with np.errstate(invalid="ignore"):
-        means = np.bincount(steps, values[inside], minlength=POINTS) / counts
-    top = float(np.nanmax(means))
-    levels = np.rint(means / (top or 1.0) * (len(LEVELS) - 1))
-    digits = "".join(UNKNOWN if level != level else LEVELS[int(level)] for level in levels.tolist())
-    return [float(f"{top:.3g}"), digits]
+        means = (np.bincount(cells, values[inside], minlength=counts.size) / counts).reshape(shape)
+    tops = np.fmax.reduce(means, axis=1)
+    levels = np.rint(means / np.where(tops == 0, 1.0, tops)[:, None] * (len(LEVELS) - 1))
+    digits = np.where(np.isnan(levels), UNKNOWN, np.array([*LEVELS])[np.nan_to_num(levels).astype(np.int64)])
+    return [
+        [float(f"{top:.3g}"), "".join(of_flow)] if top == top else []
+        for top, of_flow in zip(tops.tolist(), digits.tolist(), strict=True)
+    ]
 
 
 SMALL: tuple[Callable[[Trace, str], Samples], ...] = (

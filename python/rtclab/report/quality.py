@@ -141,7 +141,7 @@ def freezes_mark(run: Run, flow: str) -> str:
     """The mark of a flow's freezes, from the mean prediction over repeats; empty without promised ones."""
     found = []
     for trace in run.traces:
-        if flow in trace.manifest.flows and (frozen := frozen_spans(trace, flow)) is not None:
+        if flow in trace.manifest.flows and (frozen := trace.cached(frozen_spans, flow)) is not None:
             found.append(stalling_indication(frozen, span_ns(trace, flow)))
     if not found:
         return ""

@@ -18,7 +18,8 @@ from rtclab.report.quality import FREEZES, FREEZES_SOURCE, SCALES, Judged, marks
 from rtclab.report.verdict import LEAST_PICTURES, Findings, verdict
 from rtclab.report.why import STAGES_IN_WORDS, STAGES_OF_SOUND, FlowAccount, Why
 from rtclab.report.words import IMPORTED, brief, flow_in_words
-from rtclab.scenario import Bitrate, shipped
+from rtclab.scenario import Bitrate
+from rtclab.scenario.layers import shipped_file
 from rtclab.trace import NS_PER_S, Run, Trace
 
 MOST_NAMES = 4
@@ -429,7 +430,7 @@ def steps_of(run: Run, mark: str) -> list[NextStep]:
             NextStep("what would help:", f"rtclab remedy {name}"),
             NextStep("every account:", f"rtclab why {name} --all"),
         ]
-    if run.backend == "sim" and str(run.scenario.get("name")) in shipped():
+    if run.backend == "sim" and shipped_file(str(run.scenario.get("name"))):
         return [NextStep("do browsers agree?", f"rtclab run {run.scenario['name']} --backend live")]
     return [NextStep("all metrics:", f"rtclab measure {name} --all")]
 
@@ -437,9 +438,8 @@ def steps_of(run: Run, mark: str) -> list[NextStep]:
 def _figures(run: Run, measured: pl.DataFrame, found: Findings, marked: Sequence[Judged]) -> list[Figure]:
     """The figures that decide: of each metric the worst flow, with its interval and mark."""
     flows = found.media or found.others or found.tcp
-    rows = {
-        (row["metric"], row["flow"]): row for row in measured.iter_rows(named=True) if row["mean"] is not None
-    }
+    known = measured.drop_nulls("mean").filter(pl.col("metric").is_in([*LABELS]), pl.col("flow").is_in(flows))
+    rows = {(row["metric"], row["flow"]): row for row in known.iter_rows(named=True)}
     marks = {(one.metric, one.flow): one.mark for one in marked}
     figures = []
     for metric, (label, unit) in LABELS.items():

@@ -182,7 +182,8 @@ def _rows(table: pl.DataFrame, flows: Sequence[str]) -> list[tuple[Metric, list[
 
     Each comes with its row of the measured table for each flow, or None if it has none.
     """
-    known = {(row["metric"], row["flow"]): row for row in table.iter_rows(named=True)}
+    of_flows = table.filter(pl.col("flow").is_in(flows))
+    known = {(row["metric"], row["flow"]): row for row in of_flows.iter_rows(named=True)}
     rows = []
     for metric in METRICS.values():
         cells = [known.get((metric.name, flow)) for flow in flows]
@@ -212,18 +213,19 @@ def _problems(run: Run) -> list[tuple[str, list[tuple[str, str, str]]]]:
 
 def means_of(table: pl.DataFrame, column: str) -> dict[tuple[str, str], float]:
     """The values of a column of the measured table, by metric and flow."""
-    known = table.drop_nulls(column).select("metric", "flow", column)
-    return {(metric, flow): mean for metric, flow, mean in known.iter_rows()}
+    metrics, flows, values = table.drop_nulls(column).select("metric", "flow", column)
+    return dict(zip(zip(metrics.to_list(), flows.to_list(), strict=True), values.to_list(), strict=True))
 
 
 def _spreads(measured: pl.DataFrame, flows: Sequence[str]) -> list[Spread]:
     """A row for each metric that has a value for any of the flows."""
-    known = measured.drop_nulls("mean").filter(pl.col("flow").is_in(flows)).select("metric", "mean", "flow")
-    values = words.grouped((metric, (mean, flow_in_words(flow))) for metric, mean, flow in known.iter_rows())
-    return [
-        Spread(METRICS[name], fmean(mean for mean, _ in found), min(found), max(found))
-        for name, found in values.items()
-    ]
+    known = measured.drop_nulls("mean").filter(pl.col("flow").is_in(flows))
+    in_words = {flow: flow_in_words(flow) for flow in flows}
+    found = []
+    for name, means, of in known.group_by("metric", maintain_order=True).agg("mean", "flow").iter_rows():
+        values = [*zip(means, map(in_words.__getitem__, of), strict=True)]
+        found.append(Spread(METRICS[name], fmean(means), min(values), max(values)))
+    return found
 
 
 def _streams(run: Run, flows: Sequence[str]) -> list[tuple[str, StreamRates]]:

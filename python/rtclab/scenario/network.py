@@ -85,13 +85,14 @@ def flows(scenario: ScenarioTables) -> list[Flow]:
 
 def feedback_flows(scenario: ScenarioTables) -> list[str]:
     """The flows of calls over which nobody sends media, so that they carry feedback alone."""
-    carrying = set()
+    carrying, names = set(), dict[str, None]()
     for connection, (there, back) in named_connections(scenario):
+        names |= {there: None, back: None}
         if _sends_media(scenario, connection.ends[0]):
             carrying.add(there)
         if not connection.one_way and _sends_media(scenario, connection.b):
             carrying.add(back)
-    return [flow.name for flow in flows(scenario) if flow.name not in carrying]
+    return [name for name in names if name not in carrying]
 
 
 def _sends_media(scenario: ScenarioTables, node: str) -> bool:

@@ -208,6 +208,11 @@ def _fates(trace: Trace, flow: str) -> Fates:
     gone = sent.is_dropped | (~came & (sent.sent_ns < still_on_its_way_ns(trace, flow)))
     is_rtx, is_fec = sent.of_kinds("rtx"), sent.of_kinds("fec")
     lost = np.flatnonzero(gone & sent.of_kinds("video") & tells_losses(trace, flow))
+    repair = np.flatnonzero(is_rtx | is_fec)
+    use = np.where(came[repair], "in_vain", np.where(gone[repair], "lost", "unknown")).astype("U8")
+    if not lost.size:
+        none = np.empty(0, use.dtype)
+        return Fates(sent, lost, none, lost, none, repair, use)
     by = np.full(lost.size, "", "U6")
     replaced_ns = np.full(lost.size, NEVER)
     replacing = np.full(lost.size, -1)
@@ -237,8 +242,6 @@ def _fates(trace: Trace, flow: str) -> Fates:
         ["never", "unknown", "in_vain", "too_late"],
         "in_time",
     )
-    repair = np.flatnonzero(is_rtx | is_fec)
-    use = np.where(came[repair], "in_vain", np.where(gone[repair], "lost", "unknown")).astype(fate.dtype)
     known = replacing >= 0
     use[np.searchsorted(repair, replacing[known])] = fate[known]
     return Fates(sent, lost, by, replaced_ns, fate, repair, use)

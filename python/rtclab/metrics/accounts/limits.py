@@ -372,20 +372,42 @@ def _signals_of_packets(trace: Trace, flow: str, at_ns: IntegerArray) -> Signals
 
 def _counts(times_ns: IntegerArray, at_ns: IntegerArray, weights: Array | None = None) -> Array:
     """The number, or the sum of weights, of the events in the second before each moment."""
-    order = np.argsort(times_ns, kind="stable")
-    sums = np.append(0.0, np.cumsum(np.ones(times_ns.size) if weights is None else weights[order]))
-    ends, begins = (np.searchsorted(times_ns[order], at_ns - ago) for ago in (0, NS_PER_S))
-    counts: Array = sums[ends] - sums[begins]
-    return counts
+    return _Sums.of(times_ns, np.ones(times_ns.size) if weights is None else weights).in_second(at_ns)
+
+
+@dataclass(frozen=True)
+class _Sums:
+    """Sums of weights of events: the times of the events in order, and the sum before each and after all."""
+
+    times_ns: IntegerArray
+    sums: Array
+
+    @classmethod
+    def of(cls, times_ns: IntegerArray, weights: Array) -> _Sums:
+        order = np.argsort(times_ns, kind="stable")
+        return cls(times_ns[order], np.append(0.0, np.cumsum(weights[order])))
+
+    def in_second(self, at_ns: IntegerArray) -> Array:
+        """The sum over the events in the second before each moment."""
+        ends, begins = (np.searchsorted(self.times_ns, at_ns - ago) for ago in (0, NS_PER_S))
+        sums: Array = self.sums[ends] - self.sums[begins]
+        return sums
+
+
+def _sent_bytes(trace: Trace, flow: str) -> _Sums:
+    packets = packets_of(trace, flow).rtp
+    return _Sums.of(packets.sent_ns, packets.size_bytes.astype(np.float64))
 
 
 def _sent_bps(trace: Trace, flow: str, at_ns: IntegerArray) -> Array:
     """The rate of RTP that was sent in the second before each moment, in bit/s."""
     if were_recorded(trace):
-        packets = packets_of(trace, flow).rtp
         begin_ns = span_ns(trace.whole, flow)[0]
         past_s = np.minimum(at_ns - begin_ns, NS_PER_S).clip(min=1) / NS_PER_S
-        return 8 * _counts(packets.sent_ns, at_ns, packets.size_bytes.astype(np.float64)) / past_s
+        # That of a sender is asked for again for each of its receivers.
+        is_forwarded = trace.manifest.flows[flow].forwarded
+        sent = _sent_bytes(trace, flow) if is_forwarded else trace.cached(_sent_bytes, flow)
+        return 8 * sent.in_second(at_ns) / past_s
     rows = trace.rows_of_flow("flow_seconds", flow).sort("at_ns")
     if rows.is_empty():
         return np.full(at_ns.size, np.nan)
