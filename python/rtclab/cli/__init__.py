@@ -45,7 +45,7 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
         try:
             _run(arguments)
         finally:
-            # At its end, Python would look for garbage among all objects, whose memory the system takes back anyway.
+            # At its end, Python would look for garbage among all objects, though the system frees all memory.
             gc.freeze()
 
 

@@ -223,8 +223,13 @@ def _balance(trace: Trace, length_s: int) -> float:
     return float(np.concatenate(ratios).mean()) if ratios else nan
 
 
+def _of_tcp(trace: Trace) -> frozenset[str]:
+    """The flows of TCP."""
+    return frozenset(trace.table("tcp")["flow"].unique())
+
+
 def _against_tcp(trace: Trace, flow: str, length_s: int) -> float:
-    beside = sorted(_beside(trace, flow) & set(trace.whole.table("tcp")["flow"].unique()))
+    beside = sorted(_beside(trace, flow) & trace.cached(_of_tcp))
     if not beside or flow not in media_flows(trace):
         return nan
     rates = _shares(trace, [flow, *beside], length_s)

@@ -5,7 +5,6 @@ from __future__ import annotations
 from math import nan
 
 import numpy as np
-import polars as pl
 
 from rtclab.metrics.adapting import static_periods
 from rtclab.metrics.delay import queuing_histogram
@@ -75,8 +74,9 @@ def _within(trace: Trace, flow: str, budget_ms: int) -> float:
 @once
 def _usable(trace: Trace, flow: str) -> float:
     """The share of the received bytes that arrived in seconds with at most ``MOST_LOST``; 1 without bytes."""
+    rows = flow_seconds(trace, flow)
     names = ("delivered_bytes", "share", "dropped_packets", "sent_packets")
-    in_second, share, lost, sent = flow_seconds(trace, flow).select(names).fill_null(0).to_numpy().T
+    in_second, share, lost, sent = (rows[name].to_numpy() for name in names)
     arrived = in_second * share
     total = arrived.sum()
     return float(arrived[lost <= MOST_LOST * sent].sum() / total) if total else 1.0
@@ -120,7 +120,7 @@ def seconds_over_budget(trace: Trace, flow: str) -> tuple[Array, Array]:
     if not delays_ms or not middle_s.size:
         return np.empty(0), np.empty(0)
     rows = flow_seconds(whole, flow)
-    known_ms = rows["one_way_delay_mean_ms"].cast(pl.Float64).fill_null(nan).to_numpy()
+    known_ms = rows["one_way_delay_mean_ms"].to_numpy()  # NaN for null
     known = dict(zip(rows["at_ns"].to_list(), known_ms.tolist(), strict=True))
     begins_s = middle_s - 0.5
     taken_ms = np.array([known.get(round(at * NS_PER_S), nan) for at in begins_s.tolist()])

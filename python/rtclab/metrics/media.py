@@ -338,8 +338,8 @@ def _freezes(trace: Trace, flow: str) -> IntegerArray:
     shown, video = trace.cached(_shown).get(flow), trace.cached(promised, flow, "video")
     if shown is None:
         return NO_SPANS
-    rows = shown.sort("rendered_ns")
-    shown_ns, ssrc = (rows[column].to_numpy() for column in ("rendered_ns", "ssrc"))
+    order = np.argsort(shown["rendered_ns"].to_numpy(), kind="stable")
+    shown_ns, ssrc = (shown[column].to_numpy()[order] for column in ("rendered_ns", "ssrc"))
     spans = np.array([span_ns(trace, flow)]) if video is None else video
     found = [NO_SPANS]
     for begin_ns, end_ns in spans.tolist():

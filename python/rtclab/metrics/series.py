@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass
 from functools import wraps
+from itertools import pairwise
 from math import isnan, nan, sqrt
 from typing import Any, TypeVar, cast
 
@@ -339,7 +340,8 @@ def from_begin(trace: Trace, flow: str, counted: Samples) -> Samples:
 
 def samples_by(rows: pl.DataFrame, key: str, column: str) -> dict[str, Samples]:
     """A column over ``at_ns``, as one series per value of ``key``. Nulls are left out."""
-    known = rows.drop_nulls(column).sort(key, "at_ns", maintain_order=True)
+    known = rows.lazy().select(key, "at_ns", column).drop_nulls(column)
+    known = known.sort(key, "at_ns", maintain_order=True).collect()
     at_s = known["at_ns"].to_numpy() / NS_PER_S
     values = known[column].cast(pl.Float64).to_numpy()
     return {name: Samples(at_s[rows], values[rows]) for name, rows in _slices(known[key]).items()}
@@ -348,8 +350,8 @@ def samples_by(rows: pl.DataFrame, key: str, column: str) -> dict[str, Samples]:
 def _slices(key: pl.Series) -> dict[str, slice]:
     """The rows of each value of a sorted column."""
     runs = key.rle().struct.unnest()
-    ends = runs["len"].cast(pl.Int64).cum_sum()
-    return {name: slice(end - length, end) for length, name, end in runs.with_columns(end=ends).iter_rows()}
+    ends = np.cumsum(runs["len"].to_numpy(), dtype=np.int64).tolist()
+    return {name: slice(*span) for name, span in zip(runs["value"], pairwise([0, *ends]), strict=True)}
 
 
 def slopes(counted: Samples, window: Window | None = None) -> Samples:

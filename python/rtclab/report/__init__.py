@@ -54,9 +54,9 @@ if TYPE_CHECKING:
         run_plot,
         run_plots,
     )
+    from rtclab.report.plots_of_sweeps import sweep_plot
     from rtclab.report.runs import write_report
     from rtclab.report.shown_flows import main_of
-    from rtclab.report.plots_of_sweeps import sweep_plot
     from rtclab.report.sweeps import SweepView, sweep_plots, write_sweep_report
     from rtclab.report.words import flow_in_words, janus_caution, machine_in_words, number
 
