@@ -80,4 +80,4 @@ def _host(trace: Trace, flow: str, column: str, scale: float) -> Samples:
 
 
 def _hosts(trace: Trace, column: str) -> dict[str, Samples]:
-    return samples_by(trace.table("host"), "participant", column)
+    return samples_by(trace.table("host").lazy(), "participant", column)

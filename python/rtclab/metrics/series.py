@@ -163,11 +163,13 @@ def active_seconds(trace: Trace) -> pl.DataFrame:
     inside_ns = pl.min_horizontal(end_ns, to_ns) - pl.max_horizontal(begin_ns, from_ns)
     return (
         trace.whole.table("flow_seconds")
-        .join(spans, on="flow", maintain_order="left")
+        .lazy()
+        .join(spans.lazy(), on="flow", maintain_order="left")
         .filter(inside_ns > 0)
         .with_columns(share=inside_ns / (end_ns - begin_ns))
         .drop("begin_ns")
         .sort("flow", "at_ns", maintain_order=True)
+        .collect()
     )
 
 
@@ -338,9 +340,9 @@ def from_begin(trace: Trace, flow: str, counted: Samples) -> Samples:
     return Samples(np.append(begin_s, counted.at_s), np.append(0.0, counted.values))
 
 
-def samples_by(rows: pl.DataFrame, key: str, column: str) -> dict[str, Samples]:
+def samples_by(rows: pl.LazyFrame, key: str, column: str) -> dict[str, Samples]:
     """A column over ``at_ns``, as one series per value of ``key``. Nulls are left out."""
-    known = rows.lazy().select(key, "at_ns", column).drop_nulls(column)
+    known = rows.select(key, "at_ns", column).drop_nulls(column)
     known = known.sort(key, "at_ns", maintain_order=True).collect()
     at_s = known["at_ns"].to_numpy() / NS_PER_S
     values = known[column].cast(pl.Float64).to_numpy()

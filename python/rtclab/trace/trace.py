@@ -397,7 +397,8 @@ class Trace:
         Raises:
             TraceError: the table is unavailable or invalid, as in :meth:`table`.
         """
-        return self.cached_in_window(_by_flow, name).get(flow, SCHEMAS[name].to_frame())
+        rows = self.cached_in_window(_by_flow, name).get(flow)
+        return SCHEMAS[name].to_frame() if rows is None else rows
 
     def cached(self, make: Callable[..., Made], *args: Hashable) -> Made:
         """``make(trace, *args)``, computed on the first call and cached for the lifetime of this object.
