@@ -342,8 +342,8 @@ def from_begin(trace: Trace, flow: str, counted: Samples) -> Samples:
 
 def samples_by(rows: pl.LazyFrame, key: str, column: str) -> dict[str, Samples]:
     """A column over ``at_ns``, as one series per value of ``key``. Nulls are left out."""
-    known = rows.select(key, "at_ns", column).drop_nulls(column)
-    known = known.sort(key, "at_ns", maintain_order=True).collect()
+    ordered = rows.select(key, "at_ns", column).drop_nulls(column).sort(key, "at_ns", maintain_order=True)
+    known = ordered.collect()
     at_s = known["at_ns"].to_numpy() / NS_PER_S
     values = known[column].cast(pl.Float64).to_numpy()
     return {name: Samples(at_s[rows], values[rows]) for name, rows in _slices(known[key]).items()}
