@@ -1,20 +1,27 @@
-"""Pools of worker processes that end with their parent, and the number of cores."""
+"""Pools of worker processes that end with their parent, and the number of cores.
+
+Modules for processes are imported where one is begun, because most short runs begin none.
+"""
 
 from __future__ import annotations
 
-import multiprocessing
 import os
 import re
 import signal
 import sys
 import threading
 from collections.abc import Iterator
-from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures import Executor
 from contextlib import contextmanager
 from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from concurrent.futures import ProcessPoolExecutor
 
 __all__ = [
     "cores",
+    "in_processes",
     "process_pool",
     "unguarded_script",
 ]
@@ -28,6 +35,9 @@ def process_pool(jobs: int) -> Iterator[ProcessPoolExecutor]:
 
     The processes are spawned, because a fork of a process with running threads may hang.
     """
+    import multiprocessing
+    from concurrent.futures import ProcessPoolExecutor
+
     before = os.environ.get("POLARS_MAX_THREADS")
     os.environ["POLARS_MAX_THREADS"] = "1"
     context = multiprocessing.get_context("spawn")
@@ -40,6 +50,13 @@ def process_pool(jobs: int) -> Iterator[ProcessPoolExecutor]:
             del os.environ["POLARS_MAX_THREADS"]
         else:
             os.environ["POLARS_MAX_THREADS"] = before
+
+
+def in_processes(executor: Executor) -> bool:
+    """Whether an executor is a pool of processes of this machine."""
+    from concurrent.futures import ProcessPoolExecutor
+
+    return isinstance(executor, ProcessPoolExecutor)
 
 
 def unguarded_script() -> str | None:
@@ -75,6 +92,8 @@ def _begin_process() -> None:
 
 
 def _end_with_parent() -> None:
+    import multiprocessing
+
     parent = multiprocessing.parent_process()
     if parent is not None:
         parent.join()

@@ -34,7 +34,7 @@ from rtclab.errors import BadInput
 from rtclab.experiment import Experiment
 from rtclab.metrics import courses, delay, media, wire
 from rtclab.metrics.series import Samples
-from rtclab.report.run_plots import run_plot
+from rtclab.report.plots_of_runs import run_plot
 from rtclab.scenario import Scenario
 from rtclab.trace import Trace, only_writer, watch_file
 

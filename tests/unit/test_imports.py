@@ -6,8 +6,13 @@ import ast
 import subprocess
 import sys
 from pathlib import Path
+from types import ModuleType
 
 import pytest
+
+import rtclab
+import rtclab.cli
+import rtclab.report
 
 PACKAGE = Path(__file__).parents[2] / "python" / "rtclab"
 
@@ -229,10 +234,41 @@ def test_metrics_know_nothing_of_backends() -> None:
     assert "backend" not in MAY_IMPORT["metrics"] | MAY_IMPORT["report"]
 
 
-def test_help_imports_nothing_slow() -> None:
-    code = "import sys, rtclab.cli; print(*(name for name in sys.modules if '.' not in name))"
-    loaded = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert not SLOW_TO_IMPORT & set(loaded.stdout.split())
+PROCESSES = {"concurrent.futures.process", "multiprocessing"}
+DRAWING = {"bokeh", "jinja2", "matplotlib", "rtclab.report.page", "rtclab.report.runs", "scipy"}
+OTHER_PAGES = {"bokeh", "matplotlib", "scipy", "rtclab.report.comparisons", "rtclab.report.sweeps"}
+OTHER_COMMANDS = {
+    f"rtclab.{part}" for part in ("arenas", "estimate", "gates", "importers", "remedy", "replays")
+}
+UNUSED = {
+    "--help": {*SLOW_TO_IMPORT, *PROCESSES, *DRAWING, *OTHER_COMMANDS},
+    "list": {*PROCESSES, *DRAWING, *OTHER_COMMANDS},
+    "show first-call": {*PROCESSES, *DRAWING, *OTHER_COMMANDS},
+    "run first-call --duration 5s": {*PROCESSES, *OTHER_PAGES, *OTHER_COMMANDS},
+}
+"""By command, modules that it does not need and therefore must not import, because people wait for it."""
+
+
+@pytest.mark.parametrize("command", UNUSED)
+def test_a_short_command_imports_no_module_that_it_does_not_need(command: str, tmp_path: Path) -> None:
+    told = "import atexit, sys; atexit.register(lambda: print(*sys.modules))"
+    code = f"{told}; from rtclab.cli import main; main()"
+    done = subprocess.run(
+        [sys.executable, "-c", code, *command.split()],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    imported = set(done.stdout.splitlines()[-1].split())
+    assert "rtclab.cli.app" in imported
+    assert not UNUSED[command] & imported
+
+
+@pytest.mark.parametrize("package", [rtclab, rtclab.cli, rtclab.report], ids=lambda package: package.__name__)
+def test_a_public_name_that_is_imported_on_first_use_is_no_module(package: ModuleType) -> None:
+    for name in package.__all__:
+        assert not isinstance(getattr(package, name), ModuleType), name
 
 
 def test_every_class_has_a_name_of_its_own() -> None:

@@ -11,7 +11,7 @@ from rtclab.report import words
 from rtclab.report.bands import Band, band, points_per_line, thinned
 from rtclab.report.drawing import Axes, Line, Style
 from rtclab.report.plot_kinds import Curve, Panel, Steps, over_time
-from rtclab.report.run_plots import MOST_CURVES
+from rtclab.report.plots_of_runs import MOST_CURVES
 from rtclab.scenario import Scenario
 from rtclab.trace import Lateness, Trace
 

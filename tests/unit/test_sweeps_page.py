@@ -19,10 +19,10 @@ from rtclab.lab import sweep
 from rtclab.metrics import METRICS
 from rtclab.report.drawing import COLOURS, INK, Cells, Line, Style, luminance
 from rtclab.report.field_names import field_in_words, heading, short_values
+from rtclab.report.plots_of_sweeps import cut, on_route
 from rtclab.report.sweep_answer import Facts, answer, verdict
 from rtclab.report.sweep_examples import example_command
 from rtclab.report.sweep_maps import heat_map, oriented
-from rtclab.report.sweep_plots import cut, on_route
 from rtclab.report.sweep_values import Interval, amount, flows_are_alike, three_digits
 from rtclab.report.sweeps import SweepPage, SweepView, largest_pictures
 from rtclab.scenario import Scenario

@@ -20,8 +20,7 @@ from rtclab.metrics.statistics import BOOTSTRAP_DRAWS, means_of_known
 from rtclab.phrases import count, names_in_words
 from rtclab.report import number, render
 from rtclab.report.answer import Answer, Figure, NextStep
-from rtclab.report.words import grouped, kind_in_words
-from rtclab.report.words import machine as machine_in_words
+from rtclab.report.words import grouped, kind_in_words, machine_in_words
 from rtclab.trace import window_in_words, write_text
 
 WHOLE_SUITE = "access"

@@ -212,6 +212,8 @@ def print_broken(checks: Sequence[Check], made: Results, file: TextIO | None = N
 
 def print_checks(checks: Sequence[Check], made: Results) -> None:
     """Prints for each limit a sentence where it does not hold, and one if it holds somewhere."""
+    if not checks:
+        return
     from rtclab.gates.outcome import lines_of
 
     for text in dict.fromkeys(check.check for check in checks):

@@ -23,7 +23,7 @@ from rtclab.report.answer import Answer, Figure, NextStep
 from rtclab.report.drawing import Cells
 from rtclab.report.page import write_page as write
 from rtclab.report.plot import Plot
-from rtclab.report.run_plots import comparison_plots
+from rtclab.report.plots_of_runs import comparison_plots
 from rtclab.scenario import Scenario
 from rtclab.trace import NS_PER_S, Repeat, Run, Trace
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Mapping, Sequence
-from concurrent.futures import Executor, ProcessPoolExecutor, ThreadPoolExecutor
+from concurrent.futures import Executor, ThreadPoolExecutor
 from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
@@ -35,7 +35,7 @@ from rtclab.experiment.runner import Execution, Observer, OnOutcome, Order
 from rtclab.experiment.store import About, Result, Store, build, find_store, open_store
 from rtclab.experiment.window import Moment, check_reached, open_window
 from rtclab.metrics import METRICS
-from rtclab.processes import unguarded_script
+from rtclab.processes import in_processes, unguarded_script
 from rtclab.progress import progress as progress_bar
 from rtclab.renamed import Gone
 from rtclab.scenario import Change, Scenario
@@ -325,13 +325,15 @@ def check_workers(about: About, backend: Backend, execution: Execution) -> None:
     if not backend.parallel and (execution.executor is not None or (execution.jobs or 1) > 1):
         option = "jobs" if execution.executor is None else "executor"
         raise BadInput(f"{option}: the {backend.name} backend runs one call at a time, in this process")
-    if isinstance(execution.executor, ProcessPoolExecutor) and (script := unguarded_script()):
+    if execution.executor is None:
+        return
+    processes = in_processes(execution.executor)
+    if processes and (script := unguarded_script()):
         raise BadInput(
             f"executor: its processes import {script}, which would run again in each of them",
             hint='put what the script runs below `if __name__ == "__main__":`',
         )
-    local = isinstance(execution.executor, (ProcessPoolExecutor, ThreadPoolExecutor))
-    if about.traces and execution.executor is not None and not local:
+    if about.traces and not (processes or isinstance(execution.executor, ThreadPoolExecutor)):
         raise BadInput(
             "executor: repeats that leave traces run on this machine",
             hint="set traces=False, or use a pool of concurrent.futures",

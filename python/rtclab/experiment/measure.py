@@ -16,7 +16,7 @@ import rtclab.metrics
 from rtclab.backend.sim_batch import own_name
 from rtclab.experiment.store import Number
 from rtclab.metrics import METRICS, Metric
-from rtclab.metrics.packets import group
+from rtclab.metrics.packets import group, were_recorded
 from rtclab.trace import Repeat, Run, Trace
 
 NOT_MEASURED = "not measured: "
@@ -41,7 +41,10 @@ def measured(
         return []
     found, metrics = [], list(metrics)
     if trace is not None and any(metric.needs_packets(in_window=in_window) for metric in metrics):
-        group(trace)
+        if were_recorded(trace):
+            group(trace)
+        else:
+            metrics = [metric for metric in metrics if not metric.needs_packets(in_window=in_window)]
     for metric in metrics:
         of = None if trace is None else trace if metric.shipped else trace.alone()
         for flow, value in _values(metric, outcome, of, in_window=in_window):

@@ -808,14 +808,14 @@ class Results:
         fields = items("average", average, str, "names of varied fields", may_be_empty=True)
         wanted = flow if flows is None else flows
         if len(self._table) == 1 and name not in METRICS:
-            from rtclab.report.run_plots import run_plot
+            from rtclab.report.plots_of_runs import run_plot
 
             if x or by or fields:
                 raise BadInput(
                     f"plot: x, by and average are for metrics of sweeps; `{name}` is drawn over time"
                 )
             return run_plot(self.run, name, wanted)
-        from rtclab.report.sweep_plots import sweep_plot
+        from rtclab.report.plots_of_sweeps import sweep_plot
 
         check_names([name])
         rows = self.metrics(metrics=[name], flows=wanted)

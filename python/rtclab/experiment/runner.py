@@ -26,7 +26,7 @@ from rtclab.experiment.definitions import Definitions
 from rtclab.experiment.disturbance import disturbances
 from rtclab.experiment.store import Result, Store, build
 from rtclab.experiment.targets import note_on_targets
-from rtclab.experiment.work import Item, run_task, tasks_of
+from rtclab.experiment.work import MIN_TASKS, TASKS_OF_JOB, Item, run_task, tasks_of
 from rtclab.own_controls import digest_of, files_read
 from rtclab.processes import cores
 from rtclab.scenario import Scenario
@@ -258,7 +258,8 @@ def _mark_interrupted(store: Store, items: Sequence[Item]) -> None:
 def _run_in_memory(store: Store, items: Sequence[Item], execution: Execution, keeper: _Keeper) -> None:
     """Simulates and measures in tasks of many repeats, which leave no traces."""
     jobs = execution.jobs or cores()
-    tasks = tasks_of(store.conditions, items, store.about)
+    fewest = TASKS_OF_JOB * jobs if execution.executor is None else MIN_TASKS
+    tasks = tasks_of(store.conditions, items, store.about, fewest)
     if execution.executor is None and jobs == 1:
         for task in tasks:
             keeper.keep(run_task(task.text))

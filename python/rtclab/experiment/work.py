@@ -23,8 +23,11 @@ from rtclab.trace import SCHEMA, Repeat, Status
 
 TOGETHER_S = 4000
 """Simulated seconds, summed over flows, that are measured together: half a second of work, usually a task."""
+TASKS_OF_JOB = 4
+"""Fewest tasks of each thread: with fewer, threads wait for the last one at the end."""
 MIN_TASKS, MAX_TASKS = 16, 4000
-"""Limits of the number of tasks: too few leave cores idle, and a scheduler takes about 1 ms for each."""
+"""Limits of the number of tasks of an executor, the number of whose workers is not known: too few leave some
+idle, and a scheduler takes about 1 ms for each."""
 
 Item = tuple[int, int]
 """A condition and a repeat, by number."""
@@ -46,9 +49,14 @@ def versions() -> dict[str, object]:
     return {"rtclab": rtclab.__version__, "schema": SCHEMA, "code": build()}
 
 
-def tasks_of(conditions: Conditions, items: Sequence[Item], about: About) -> Iterator[Task]:
-    """The tasks that run the items, in their order. They are made one by one, because each may be large."""
-    most = max(1, ceil(len(items) / MIN_TASKS))
+def tasks_of(
+    conditions: Conditions, items: Sequence[Item], about: About, fewest: int = MIN_TASKS
+) -> Iterator[Task]:
+    """The tasks that run the items, in their order; at least ``fewest`` if there are so many items.
+
+    They are made one by one, because each may be large.
+    """
+    most = max(1, ceil(len(items) / fewest))
     least = ceil(len(items) / MAX_TASKS)
     head = {"versions": versions(), "measure": about.measure, "window": about.window}
     parts: list[dict[str, object]] = []

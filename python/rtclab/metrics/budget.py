@@ -74,8 +74,8 @@ def _within(trace: Trace, flow: str, budget_ms: int) -> float:
 @once
 def _usable(trace: Trace, flow: str) -> float:
     """The share of the received bytes that arrived in seconds with at most ``MOST_LOST``; 1 without bytes."""
-    names = ("delivered_bytes", "share", "dropped_packets", "sent_packets")
     rows = flow_seconds(trace, flow)
+    names = ("delivered_bytes", "share", "dropped_packets", "sent_packets")
     in_second, share, lost, sent = (np.nan_to_num(rows[name].to_numpy()) for name in names)
     arrived = in_second * share
     total = arrived.sum()
@@ -120,7 +120,7 @@ def seconds_over_budget(trace: Trace, flow: str) -> tuple[Array, Array]:
     if not delays_ms or not middle_s.size:
         return np.empty(0), np.empty(0)
     rows = flow_seconds(whole, flow)
-    known_ms = rows["one_way_delay_mean_ms"].to_numpy()
+    known_ms = rows["one_way_delay_mean_ms"].to_numpy()  # NaN for null
     known = dict(zip(rows["at_ns"].to_list(), known_ms.tolist(), strict=True))
     begins_s = middle_s - 0.5
     taken_ms = np.array([known.get(round(at * NS_PER_S), nan) for at in begins_s.tolist()])

@@ -59,14 +59,15 @@ def cpu_limited(trace: Trace, flow: str) -> float:
     reasons = trace.cached(_limitations).get(flow)
     if reasons is None:
         return nan
-    inside = reasons.filter(pl.col("at_ns").is_between(begin_ns, end_ns, closed="left"))
-    limited = inside.filter(pl.col("qualityLimitationReason") == "cpu")
-    return 100 * limited.height / inside.height if inside.height else nan
+    at_ns, is_limited = (reasons[name].to_numpy() for name in ("at_ns", "is_limited"))
+    inside = is_limited[(at_ns >= begin_ns) & (at_ns < end_ns)]
+    return 100 * int(inside.sum()) / inside.size if inside.size else nan
 
 
 def _limitations(trace: Trace) -> dict[str, pl.DataFrame]:
-    """By flow, when the sender reported why its video is limited, and the reason."""
-    rows = trace.table("outbound_rtp").select("flow", "at_ns", "qualityLimitationReason").drop_nulls()
+    """By flow, when the sender reported why its video is limited, and whether by its processor."""
+    is_limited = pl.col("qualityLimitationReason") == "cpu"
+    rows = trace.table("outbound_rtp").select("flow", "at_ns", is_limited=is_limited).drop_nulls()
     return rows_by(rows, "flow")
 
 
@@ -79,4 +80,4 @@ def _host(trace: Trace, flow: str, column: str, scale: float) -> Samples:
 
 
 def _hosts(trace: Trace, column: str) -> dict[str, Samples]:
-    return samples_by(trace.table("host"), "participant", column)
+    return samples_by(trace.table("host").lazy(), "participant", column)

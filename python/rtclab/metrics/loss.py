@@ -140,22 +140,24 @@ def _with_unfinished(trace: Trace) -> pl.DataFrame:
     not_known = numbered.cum_sum().over("flow") - pl.col("known").fill_null(0)
     return (
         active_seconds(trace)
+        .lazy()
         .join(_known_to_receivers(trace), on="flow", how="left", maintain_order="left")
         .with_columns(
             stuck=not_arrived.clip(0, pl.max_horizontal(admitted, 0)) * in_time.cast(pl.Int64),
             unheard_of=not_known.clip(0, numbered) * (in_time & died).cast(pl.Int64),
         )
         .drop("known")
+        .collect()
     )
 
 
 NO_SECONDS_UNFINISHED = NO_SECONDS.with_columns(stuck=pl.lit(0), unheard_of=pl.lit(0))
 
 
-def _known_to_receivers(trace: Trace) -> pl.DataFrame:
+def _known_to_receivers(trace: Trace) -> pl.LazyFrame:
     """By flow, ``known``: the first transmissions that the receiver knows of, received or missing."""
     lost, received, repaired = (pl.col(name).fill_null(0) for name in _COUNTERS)
-    reports = trace.table("inbound_rtp").select("flow", "ssrc", "at_ns", *_COUNTERS)
+    reports = trace.table("inbound_rtp").lazy().select("flow", "ssrc", "at_ns", *_COUNTERS)
     rows = reports.sort("at_ns", maintain_order=True)
     last = rows.group_by("flow", "ssrc").agg((received - repaired + lost).last().alias("known"))
     return last.group_by("flow").agg(pl.col("known").sum())

@@ -29,7 +29,7 @@ from rtclab.metrics.series import (
     span_ns,
     until_end,
 )
-from rtclab.trace import NS_PER_MS, NS_PER_S, Trace
+from rtclab.trace import NS_PER_MS, NS_PER_S, Trace, rows_by
 
 FREEZE_WINDOW = 30
 """Number of intervals, the latest included, whose mean the latest is compared with (W3C, freezeCount)."""
@@ -65,11 +65,12 @@ def _per_stream(trace: Trace, flow: str, counted: Samples) -> Samples:
 
 def _video_packets(trace: Trace) -> dict[str, list[Samples]]:
     """By flow with several video streams, the packets received so far of each of them."""
-    rows = trace.table("inbound_rtp").filter(pl.col("kind") == "video")
-    rows = rows.filter(pl.col("ssrc").n_unique().over("flow") > 1)
+    rows = trace.table("inbound_rtp").lazy().filter(pl.col("kind") == "video")
+    rows = rows.filter(pl.col("ssrc").n_unique().over("flow") > 1).sort("at_ns")
+    rows = rows.select("flow", "ssrc", "at_ns", pl.col("packetsReceived").cast(pl.Float64))
     streams: dict[str, list[Samples]] = {}
-    for (flow, _), stream in rows.sort("at_ns").group_by("flow", "ssrc", maintain_order=True):
-        counted = stream["packetsReceived"].cast(pl.Float64).to_numpy()
+    for (flow, _), stream in rows_by(rows.collect(), "flow", "ssrc").items():
+        counted = stream["packetsReceived"].to_numpy()
         streams.setdefault(str(flow), []).append(Samples(stream["at_ns"].to_numpy() / NS_PER_S, counted))
     return streams
 
@@ -266,10 +267,10 @@ def _picture_delays_ms(trace: Trace, flow: str) -> Samples:
 
 def _jitter_buffer_ms(trace: Trace) -> dict[str, Samples]:
     columns = ["jitterBufferDelay", "jitterBufferEmittedCount"]
-    counters = trace.table("inbound_rtp").select("flow", "kind", "at_ns", *columns)
+    counters = trace.table("inbound_rtp").lazy().select("flow", "kind", "at_ns", *columns)
     rows = counters.filter(pl.col("kind") == "video").drop_nulls(columns)
-    sums = rows.group_by("flow", "at_ns").agg(pl.col(columns).sum())
-    waited, frames = (samples_by(sums, "flow", column) for column in columns)
+    sums = rows.group_by("flow", "at_ns").agg(pl.col(columns).sum()).collect()
+    waited, frames = (samples_by(sums.lazy(), "flow", column) for column in columns)
     samples: dict[str, Samples] = {}
     for flow, counted in frames.items():
         count = np.diff(counted.values, prepend=0.0)

@@ -122,8 +122,7 @@ def sent_in_order(trace: Trace, flow: str) -> PacketColumns:
 
 def group(trace: Trace) -> None:
     """Groups the packets by flow now. That needs less memory if nothing else has been measured before."""
-    if were_recorded(trace):
-        trace.cached(_grouped)
+    trace.cached(_grouped)
 
 
 def _grouped(trace: Trace) -> tuple[PacketColumns, dict[str, slice]]:

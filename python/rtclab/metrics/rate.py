@@ -161,7 +161,8 @@ def _media_bytes(trace: Trace) -> dict[str, Samples]:
     first packet on the stream of repairs.
     """
     repair = ("retransmittedBytesReceived", "fecBytesReceived")
-    reports = trace.table("inbound_rtp").select("flow", "ssrc", "kind", "at_ns", "bytesReceived", *repair)
+    reports = trace.table("inbound_rtp").lazy()
+    reports = reports.select("flow", "ssrc", "kind", "at_ns", "bytesReceived", *repair)
     rows = reports.sort("at_ns", maintain_order=True)
     known = [
         pl.when(pl.col(name).is_not_null().any().over("flow", "ssrc"))
@@ -184,8 +185,8 @@ def flows_without_fec(trace: Trace) -> frozenset[str]:
     """The flows that are known to carry no FEC packets."""
     sent = pl.col("fec_sent_packets")
     none = (sent.is_not_null() & (sent == 0)).all().alias("none")
-    counted = trace.table("flow_seconds").group_by("flow").agg(none)
-    return frozenset(counted.filter("none")["flow"])
+    counted = trace.table("flow_seconds").lazy().group_by("flow").agg(none)
+    return frozenset(counted.filter("none").collect()["flow"])
 
 
 @metric(
@@ -262,11 +263,11 @@ def _smallest_capacity(trace: Trace, route: tuple[str, ...]) -> tuple[IntegerArr
 
 def path_changes(trace: Trace, column: str) -> dict[object, tuple[IntegerArray, Array]]:
     """By path, the times of changes in ns, and a column of ``paths`` from then on, infinite if unlimited."""
-    rows = trace.table("paths").sort("at_ns", maintain_order=True)
-    rows = rows.with_columns(pl.col(column).cast(pl.Float64).fill_null(np.inf))
+    rows = trace.table("paths").lazy().sort("at_ns", maintain_order=True)
+    rows = rows.select("path", "at_ns", pl.col(column).cast(pl.Float64).fill_null(np.inf))
     return {
         name: (path["at_ns"].to_numpy(), path[column].to_numpy())
-        for name, path in rows_by(rows, "path").items()
+        for name, path in rows_by(rows.collect(), "path").items()
     }
 
 

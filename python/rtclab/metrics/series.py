@@ -163,11 +163,13 @@ def active_seconds(trace: Trace) -> pl.DataFrame:
     inside_ns = pl.min_horizontal(end_ns, to_ns) - pl.max_horizontal(begin_ns, from_ns)
     return (
         trace.whole.table("flow_seconds")
-        .join(spans, on="flow", maintain_order="left")
+        .lazy()
+        .join(spans.lazy(), on="flow", maintain_order="left")
         .filter(inside_ns > 0)
         .with_columns(share=inside_ns / (end_ns - begin_ns))
         .drop("begin_ns")
         .sort("flow", "at_ns", maintain_order=True)
+        .collect()
     )
 
 
@@ -349,9 +351,10 @@ def arrays_by_flow(rows: pl.DataFrame) -> dict[str, tuple[NDArray[Any], ...]]:
     }
 
 
-def samples_by(rows: pl.DataFrame, key: str, column: str) -> dict[str, Samples]:
+def samples_by(rows: pl.LazyFrame, key: str, column: str) -> dict[str, Samples]:
     """A column over ``at_ns``, as one series per value of ``key``. Nulls are left out."""
-    known = rows.drop_nulls(column).sort(key, "at_ns", maintain_order=True)
+    ordered = rows.select(key, "at_ns", column).drop_nulls(column).sort(key, "at_ns", maintain_order=True)
+    known = ordered.collect()
     at_s = known["at_ns"].to_numpy() / NS_PER_S
     values = known[column].cast(pl.Float64).to_numpy()
     return {name: Samples(at_s[rows], values[rows]) for name, rows in _slices(known[key]).items()}
@@ -360,8 +363,8 @@ def samples_by(rows: pl.DataFrame, key: str, column: str) -> dict[str, Samples]:
 def _slices(key: pl.Series) -> dict[str, slice]:
     """The rows of each value of a sorted column."""
     runs = key.rle().struct.unnest()
-    ends = runs["len"].cast(pl.Int64).cum_sum()
-    return {name: slice(end - length, end) for length, name, end in runs.with_columns(end=ends).iter_rows()}
+    ends = np.cumsum(runs["len"].to_numpy(), dtype=np.int64).tolist()
+    return {name: slice(*span) for name, span in zip(runs["value"], pairwise([0, *ends]), strict=True)}
 
 
 def slopes(counted: Samples, window: Window | None = None) -> Samples:

@@ -107,7 +107,7 @@ def stats_bytes(trace: Trace, table: str, flow: str, kind: str | None = None) ->
 
 
 def _stats_bytes(trace: Trace, table: str, kind: str | None) -> dict[str, Samples]:
-    rows = trace.table(table)
+    rows = trace.table(table).lazy()
     rows = rows if kind is None else rows.filter(pl.col("kind") == kind)
     counted = pl.sum_horizontal(_COUNTERS[table], ignore_nulls=False)
     whole = pl.when(counted.is_not_null().all()).then(counted.sum()).otherwise(nan)

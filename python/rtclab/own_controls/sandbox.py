@@ -14,7 +14,6 @@ import threading
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import replace
-from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 
@@ -81,6 +80,9 @@ class _Worker:
     """A process that answers calls. It ends when this object is gone."""
 
     def __init__(self) -> None:
+        # Most runs have no control of the user's own.
+        from multiprocessing.connection import Connection
+
         own, its = socket.socketpair()
         self._said = tempfile.TemporaryFile()  # noqa: SIM115  # open as long as the process
         with its:

@@ -18,7 +18,7 @@ from rtclab.report.compared import DIFFERS, NONE_SEEN, TOO_FEW, Cell, Compared, 
 from rtclab.report.differences import scenario_differences
 from rtclab.report.forest import forest
 from rtclab.report.page import write_page
-from rtclab.report.run_plots import comparison_plots
+from rtclab.report.plots_of_runs import comparison_plots
 from rtclab.report.runs import cautions_of, facts_of, means_of
 from rtclab.report.verdict import findings, verdict
 from rtclab.report.words import flow_in_words

@@ -26,7 +26,7 @@ from rtclab.report.compared import (
 )
 from rtclab.report.drawing import COLOURS, INK, QUIET, Axes, Axis, Boxes, Intervals, Line, Mark, Style
 from rtclab.report.plot import Plot
-from rtclab.report.run_plots import FIRST_COLOUR_OF_RUNS
+from rtclab.report.plots_of_runs import FIRST_COLOUR_OF_RUNS
 from rtclab.report.words import flow_in_words, number
 
 MOST_ROWS = 24

@@ -18,8 +18,7 @@ from rtclab.report.quality import FREEZES, FREEZES_SOURCE, SCALES, Judged, marks
 from rtclab.report.verdict import LEAST_PICTURES, Findings, verdict
 from rtclab.report.why import STAGES_IN_WORDS, STAGES_OF_SOUND, FlowAccount, Why
 from rtclab.report.words import IMPORTED, brief, flow_in_words
-from rtclab.scenario import Bitrate
-from rtclab.scenario.layers import shipped_file
+from rtclab.scenario import Bitrate, is_shipped
 from rtclab.trace import NS_PER_S, Run, Trace
 
 MOST_NAMES = 4
@@ -430,7 +429,7 @@ def steps_of(run: Run, mark: str) -> list[NextStep]:
             NextStep("what would help:", f"rtclab remedy {name}"),
             NextStep("every account:", f"rtclab why {name} --all"),
         ]
-    if run.backend == "sim" and shipped_file(str(run.scenario.get("name"))):
+    if run.backend == "sim" and is_shipped(str(run.scenario.get("name"))):
         return [NextStep("do browsers agree?", f"rtclab run {run.scenario['name']} --backend live")]
     return [NextStep("all metrics:", f"rtclab measure {name} --all")]
 

@@ -22,9 +22,9 @@ from rtclab.report.answer import GOOD, MARKS
 from rtclab.report.chart import legend
 from rtclab.report.page import write_page
 from rtclab.report.people import people_of
+from rtclab.report.plots_of_runs import page_flows, run_plots
 from rtclab.report.quality import FREEZES, judged, marks_of
 from rtclab.report.run_answer import answer_of
-from rtclab.report.run_plots import page_flows, run_plots
 from rtclab.report.shown_flows import main_flows
 from rtclab.report.timeline import timeline
 from rtclab.report.verdict import Findings, findings, verdict
@@ -266,6 +266,6 @@ def facts_of(run: Run) -> list[tuple[str, str]]:
         *words.controls(run),
         ("Emulator lateness", words.lateness(run.traces)),
         ("Versions", words.versions(run)),
-        ("Machine", words.machine(run.machine)),
+        ("Machine", words.machine_in_words(run.machine)),
     ]
     return [(name, value) for name, value in facts if value]

@@ -11,7 +11,7 @@ from rtclab.experiment.fields import Field
 from rtclab.metrics import Metric
 from rtclab.report.drawing import COLOURS, LIGHTEST, Cells, Style
 from rtclab.report.field_names import heading, in_order, short_numbers, short_values, unit_of
-from rtclab.report.sweep_plots import MAX_PRINTED_CELLS
+from rtclab.report.plots_of_sweeps import MAX_PRINTED_CELLS
 from rtclab.report.sweep_values import LIMITS, DrawnLimit, Interval, amount, interval, three_digits
 from rtclab.report.words import MISSING, flow_in_words
 

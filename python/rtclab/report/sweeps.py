@@ -22,10 +22,17 @@ from rtclab.report.drawing import INK, Axes, Cells, Dots, Line, Mark, Style
 from rtclab.report.field_names import field_in_words, heading, in_order, short_values
 from rtclab.report.page import write_page
 from rtclab.report.plot import Plot
+from rtclab.report.plots_of_sweeps import (
+    GROUP_WIDTH,
+    MAX_FLOWS,
+    MAX_LINES,
+    MAX_PRINTED_CELLS,
+    cut,
+    sweep_plot,
+)
 from rtclab.report.sweep_answer import Facts, answer, verdict
 from rtclab.report.sweep_examples import FILE, can_be_set, example_command, needs_file
 from rtclab.report.sweep_maps import Map, heat_map
-from rtclab.report.sweep_plots import GROUP_WIDTH, MAX_FLOWS, MAX_LINES, MAX_PRINTED_CELLS, cut, sweep_plot
 from rtclab.report.sweep_values import (
     Interval,
     by_point,

@@ -17,7 +17,7 @@ from rtclab.report.flow_lines import FlowLine, Series, band_of, capacity, lines_
 from rtclab.report.flow_plots import DELAY, FRAMES, OVER_REPEATS, RATE, guides_of, loss_panel
 from rtclab.report.plot import Plot
 from rtclab.report.plot_kinds import Curve, Panel, Strip
-from rtclab.report.run_plots import cut
+from rtclab.report.plots_of_runs import cut
 from rtclab.report.why import FlowAccount
 from rtclab.scenario import Bitrate
 from rtclab.trace import NS_PER_S, Run

@@ -207,7 +207,7 @@ def _paths(scenario: Mapping[str, Any]) -> list[tuple[str, Mapping[str, Any]]]:
     return paths + list(scenario.get("bottlenecks", {}).items())
 
 
-def machine(known: Machine | None) -> str:
+def machine_in_words(known: Machine | None) -> str:
     """Processor, cores, memory and operating system of a machine; empty if the machine is unknown."""
     if known is None:
         return ""

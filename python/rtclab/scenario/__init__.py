@@ -3,7 +3,7 @@
 from rtclab.scenario.call import Call
 from rtclab.scenario.device import native_video
 from rtclab.scenario.layers import Change
-from rtclab.scenario.load import shipped
+from rtclab.scenario.load import is_shipped, shipped
 from rtclab.scenario.model import Bottleneck
 from rtclab.scenario.network import route
 from rtclab.scenario.participant import (
@@ -69,6 +69,7 @@ __all__ = [
     "Wifi",
     "closest",
     "encoders",
+    "is_shipped",
     "native_video",
     "read_mahimahi",
     "route",

@@ -41,6 +41,12 @@ def shipped() -> dict[str, Path]:
     return {name: file for name, file in files.items() if not layers.parsed(file, str(file)).get(PROFILE)}
 
 
+def is_shipped(name: str) -> bool:
+    """Whether a shipped scenario has this name, which is known without reading all the others."""
+    file = shipped_file(name)
+    return file is not None and not layers.parsed(file, str(file)).get(PROFILE)
+
+
 def load(name_or_path: str | Path, overrides: Changes = ()) -> Layered:
     """Reads a scenario's files and applies ``overrides``, without validation; see :meth:`Scenario.load`.
 

@@ -38,6 +38,8 @@ class Table(BaseModel):
         frozen=True,
         serialize_by_alias=True,
         validate_default=True,
+        # What holds tables is compiled with them, when it is first used.
+        defer_build=True,
     )
 
     @model_validator(mode="before")

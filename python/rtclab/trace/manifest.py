@@ -33,7 +33,8 @@ it from beginning.
 
 
 class _Entry(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    # What holds entries is compiled with them, when it is first used.
+    model_config = ConfigDict(extra="forbid", frozen=True, defer_build=True)
 
 
 class Machine(_Entry):
@@ -185,7 +186,7 @@ class CaptureInfo(_Entry):
 class TraceManifest(_Entry):
     """The content of ``manifest.json``, which describes one repeat."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True, validate_by_name=True, validate_by_alias=True)
+    model_config = ConfigDict(validate_by_name=True, validate_by_alias=True)
     schema_number: Literal[8, 9] = Field(SCHEMA, alias="schema")
     """Number of the contract."""
     backend: str

@@ -36,7 +36,7 @@ Curves = dict[str, dict[str, list[tuple[Value, Value]]]]
 
 
 class _Line(BaseModel):
-    model_config = ConfigDict(strict=True, frozen=True, allow_inf_nan=False)
+    model_config = ConfigDict(strict=True, frozen=True, allow_inf_nan=False, defer_build=True)
 
 
 class RunLine(_Line):
@@ -100,7 +100,9 @@ class EndLine(_Line):
 
 
 Line = RunLine | RepeatLine | PointsLine | OutcomeLine | EndLine
-_LINE: TypeAdapter[Line] = TypeAdapter(Annotated[Line, Field(discriminator="what")])
+_LINE: TypeAdapter[Line] = TypeAdapter(
+    Annotated[Line, Field(discriminator="what")], config=ConfigDict(defer_build=True)
+)
 
 
 def append(directory: Path, what: str, **fields: Any) -> None:

@@ -23,7 +23,7 @@ from rtclab.metrics.media import FREEZE_MARGIN_S, frozen_spans
 from rtclab.metrics.packets import NEVER, PacketColumns, sent_in_order
 from rtclab.metrics.registry import UNKNOWN, bounded, metric, sources
 from rtclab.metrics.series import IntegerArray, span_ns
-from rtclab.trace import NS_PER_S, Trace
+from rtclab.trace import NS_PER_S, SCHEMAS, Trace, rows_by
 
 FATES: dict[str, str] = {
     "in_time": "replaced before its picture was due",
@@ -63,6 +63,7 @@ SCHEMA = pl.Schema(
         "fate": pl.String(),
     }
 )
+NO_FRAMES = SCHEMAS["frames"].to_frame()
 SCHEMA_OF_REPAIR = pl.Schema(
     {
         "flow": pl.String(),
@@ -224,7 +225,7 @@ def _fates(trace: Trace, flow: str) -> Fates:
     replacing[of_lost] = again[of_again]
     replaced_ns[of_lost] = sent.delivered_ns[again[of_again]]
 
-    pictures = trace.whole.rows_of_flow("frames", flow).drop_nulls("received_ns")
+    pictures = trace.cached(_complete).get(flow, NO_FRAMES)
     complete_ns = _looked_up(sent.timestamp[lost], pictures)
     protected = np.flatnonzero(is_fec & came)
     if protected.size:
@@ -245,6 +246,11 @@ def _fates(trace: Trace, flow: str) -> Fates:
     known = replacing >= 0
     use[np.searchsorted(repair, replacing[known])] = fate[known]
     return Fates(sent, lost, by, replaced_ns, fate, repair, use)
+
+
+def _complete(trace: Trace) -> dict[str, pl.DataFrame]:
+    """By flow, the pictures of which it is known when their last packet came."""
+    return rows_by(trace.table("frames").drop_nulls("received_ns"), "flow")
 
 
 def _paired(first: NDArray[Any], second: NDArray[Any]) -> tuple[IntegerArray, IntegerArray]:
@@ -293,10 +299,12 @@ def _late(
     A picture was due as long after the last one before the freeze as it was recorded after that one.
     """
     frozen = trace.cached(frozen_spans, flow)
+    late = np.zeros(timestamps.size, np.bool_)
+    if frozen is None or not (frozen.size and timestamps.size):
+        return late
     rows = pictures.drop_nulls("rendered_ns").sort("rendered_ns")
     shown_ns, shown = rows["rendered_ns"].to_numpy(), rows["rtp_timestamp"].to_numpy()
-    late = np.zeros(timestamps.size, np.bool_)
-    for begin_ns, end_ns in () if frozen is None else frozen.tolist():
+    for begin_ns, end_ns in frozen.tolist():
         last = np.searchsorted(shown_ns, begin_ns, side="right") - 1
         if last < 0:
             late |= (replaced_ns > begin_ns) & (replaced_ns <= end_ns)
