@@ -11,7 +11,6 @@ socket in a node for the lab itself.
 
 from __future__ import annotations
 
-import array
 import contextlib
 import ctypes
 import importlib
@@ -281,9 +280,9 @@ class Node:
 def create_nodes(addresses: dict[str, str]) -> list[Node]:
     """Creates one node per ``{name: IPv4 address}``, all in one /24 such as 10.77.0.0/24.
 
-    In each node ``lo`` and ``eth0`` are up. It has MTU 1500, no IPv6, no offloads (frames leave with complete
-    checksums and within the MTU), permission to ping, and routes only to the other nodes. No frames are
-    delivered until an emulator runs on the ports.
+    In each node ``lo`` and ``eth0`` are up. It has MTU 1500, no IPv6, permission to ping, and routes only
+    to the other nodes. Its kernel leaves checksums, and cutting TCP into packets, to the emulator. No frames
+    are delivered until an emulator runs on the ports.
     """
     return [_create_node(index, name, address) for index, (name, address) in enumerate(addresses.items())]
 
@@ -297,7 +296,7 @@ def _create_node(index: int, name: str, address: str) -> Node:
     with IPRoute() as lab:
         peer = {"ifname": NODE_INTERFACE, "address": node.mac, "net_ns_fd": name}
         lab.link("add", ifname=node.port_interface, kind="veth", mtu=MTU_BYTES, peer=peer)
-    _turn_offloads_off(node.port_interface)
+    _set_offloads(node.port_interface)
     # The end that comes up last can send at once. The other end's queueing discipline swallows frames until a
     # kernel worker activates it, but the emulator bypasses it, so the emulator's port comes up first.
     _bring_up(node.port_interface)
@@ -332,14 +331,14 @@ def create_namespace(name: str) -> None:
 
 
 def set_up_interface(name: str, interface: str, address: str) -> None:
-    """Gives an interface in namespace ``name`` its IPv4 address, turns its offloads off and brings it up."""
+    """Gives an interface in namespace ``name`` its IPv4 address, sets its offloads and brings it up."""
     from pyroute2 import IPRoute
 
     def set_up() -> None:
         with IPRoute() as here:
             index = here.link_lookup(ifname=interface)[0]
             here.addr("add", index=index, address=address, prefixlen=PREFIX_BITS)
-        _turn_offloads_off(interface)
+        _set_offloads(interface)
         _bring_up(interface)
 
     call_in_node(name, set_up)
@@ -394,10 +393,15 @@ def listen_in_node(name: str, address: str, port: int = 0) -> socket.socket:
 # --- system calls ---------------------------------------------------------------------------------
 
 CLONE_NEWNET = 0x40000000  # linux/sched.h
-SIOCETHTOOL = 0x8946  # linux/sockios.h
 SIOCGIFFLAGS, SIOCSIFFLAGS, IFF_UP = 0x8913, 0x8914, 0x1  # linux/sockios.h, linux/if.h
-# linux/ethtool.h: receive checksum, transmit checksum, scatter-gather, TSO, GSO, GRO.
-ETHTOOL_OFFLOADS = {"rx": 0x15, "tx": 0x17, "sg": 0x19, "tso": 0x1F, "gso": 0x24, "gro": 0x2C}
+OFFLOADS = {
+    "tx-checksum-ip-generic",
+    "tx-scatter-gather",
+    "tx-generic-segmentation",
+    "tx-tcp-segmentation",
+    "tx-tcp-ecn-segmentation",
+}
+"""What an interface leaves to the emulator, by ethtool's names: checksums, and cutting TCP into packets."""
 
 
 def _enter_namespace(path: Path) -> None:
@@ -416,12 +420,19 @@ def _write_settings(*interfaces: str) -> None:
     Path("/proc/sys/net/ipv4/ping_group_range").write_text("0 0")
 
 
-def _turn_offloads_off(interface: str) -> None:
-    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as handle:
-        for command in ETHTOOL_OFFLOADS.values():
-            value = array.array("I", [command, 0])
-            request = struct.pack("16sP16x", interface.encode(), value.buffer_info()[0])
-            fcntl.ioctl(handle, SIOCETHTOOL, request)
+def _set_offloads(interface: str) -> None:
+    """Turns the offloads on that the emulator knows, and all others off."""
+    from pyroute2.ethtool.ioctl import IoctlEthtool
+
+    settings = IoctlEthtool(interface)
+    try:
+        features = settings.get_features()
+        for name, is_on, can_change, *_ in list(features):
+            if can_change and is_on != (name in OFFLOADS):
+                features[name] = name in OFFLOADS
+        settings.set_features(features)
+    finally:
+        settings.close()
 
 
 def _bring_up(interface: str) -> None:
