@@ -1,7 +1,7 @@
 """Benchmarks the emulator of live calls: its rate, how late its packets are, and what it adds to the kernel.
 
 ``make bench`` measures at more than a link of 100 Mbit/s can carry. ``python -m tools.emulator`` compares the
-emulator with a pair of veth interfaces without it, and with the kernel's ``tbf`` on them; it needs iperf3.
+emulator with a pair of veth interfaces without it; it needs iperf3.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ import numpy as np
 from rtclab.backend.live.connections import Json
 from rtclab.backend.live.lab.link import ADDRESSES, CLIENT, CORE, link_network, start_emulator, stopped
 from rtclab.backend.live.lab.namespaces import (
+    EMULATOR_THREAD,
     NODE_INTERFACE,
     PREFIX_BITS,
     Emit,
@@ -190,17 +191,11 @@ print(*delays_ns)
 """
 PROBE_PATIENCE_S = 3.0
 IPERF_START_S = 1.0
-TBF = ["burst", "256kb", "latency", "100ms"]
 UNLIMITED = 0
 
 
 def compare_with_kernel(
-    carrier: str,
-    *,
-    load_bps: int = UNLIMITED,
-    delay_ms: float = 0.0,
-    capacity_bps: int | None = None,
-    s: float = 10.0,
+    carrier: str, *, load_bps: int = UNLIMITED, delay_ms: float = 0.0, s: float = 10.0
 ) -> Json:
     """Sends TCP and probes through a carrier: ``emulator``, or ``veth``, which is the kernel alone.
 
@@ -208,13 +203,12 @@ def compare_with_kernel(
         carrier: what connects the two ends.
         load_bps: rate of the TCP; ``UNLIMITED`` is as fast as it goes.
         delay_ms: delay each way, of the emulator only.
-        capacity_bps: rate of the link, which in the kernel is one of ``tbf``; None for no limit.
         s: how long the TCP sends.
 
     Returns ``bps`` of the TCP, and ``added_ms``, quantiles of the probes' one-way delay less ``delay_ms``;
     of the emulator also ``core_share``, the CPU time of its thread, ``ns_per_packet``, and its ``late_ms``.
     """
-    argument = {"carrier": carrier, "load": load_bps, "delay_ms": delay_ms, "capacity": capacity_bps, "s": s}
+    argument = {"carrier": carrier, "load": load_bps, "delay_ms": delay_ms, "s": s}
     return run_in_lab("tools.emulator:carried", argument)
 
 
@@ -222,11 +216,9 @@ def carried(argument: Json, _emit: Emit) -> Json:
     """The part of :func:`compare_with_kernel` that runs in the lab."""
     emulator = None
     if argument["carrier"] == "veth":
-        _connect_by_veth(argument["capacity"])
+        _connect_by_veth()
     else:
         path: Json = {"delay": {"kind": "constant", "ns": round(argument["delay_ms"] * 1e6)}}
-        if argument["capacity"] is not None:
-            path["capacity"] = {"kind": "constant", "bps": argument["capacity"]}
         emulator = start_emulator(link_network(path, path, seed=1))
     begin, cpu_before_s = time.monotonic(), _emulator_cpu_s()
     iperf = [*_iperf(["-s", "-1"], CORE)]
@@ -258,7 +250,7 @@ def _iperf(options: list[str], node: str) -> list[str]:
     return node_command(node, ["iperf3", *options])
 
 
-def _connect_by_veth(capacity_bps: int | None) -> None:
+def _connect_by_veth() -> None:
     for name in (CLIENT, CORE):
         create_namespace(name)
 
@@ -270,9 +262,6 @@ def _connect_by_veth(capacity_bps: int | None) -> None:
     for name in (CLIENT, CORE):
         run(name, "ip", "address", "add", f"{ADDRESSES[name]}/{PREFIX_BITS}", "dev", NODE_INTERFACE)
         run(name, "ip", "link", "set", NODE_INTERFACE, "up")
-        if capacity_bps is not None:
-            rate = ["rate", f"{capacity_bps}bit", *TBF]
-            run(name, "tc", "qdisc", "add", "dev", NODE_INTERFACE, "root", "tbf", *rate)
 
 
 def _probed_ms(count: int) -> list[float]:
@@ -290,7 +279,7 @@ def _emulator_cpu_s() -> float:
     """CPU time of the emulator's thread in this process so far."""
     ticks = 0
     for task in Path("/proc/self/task").iterdir():
-        if (task / "comm").read_text().strip() == "rtclab-emulator":
+        if (task / "comm").read_text().strip() == EMULATOR_THREAD:
             _, fields = (task / "stat").read_text().rsplit(")", 1)
             ticks += sum(map(int, fields.split()[11:13]))  # utime and stime of proc_pid_stat(5)
     return ticks / os.sysconf("SC_CLK_TCK")
@@ -298,29 +287,22 @@ def _emulator_cpu_s() -> float:
 
 def main() -> None:
     """Prints a table of what carries, and what it adds."""
-    cases: list[tuple[str, str, Json]] = [
-        ("no limit", "veth", {}),
-        ("no limit", "emulator", {}),
-        ("1 Gbit/s", "veth", {"load_bps": 500_000_000, "capacity_bps": 1_000_000_000}),
-        ("1 Gbit/s", "emulator", {"load_bps": 500_000_000, "capacity_bps": 1_000_000_000}),
-        *(
-            (f"{bps / 1e9:g} Gbit/s sent", name, {"load_bps": bps})
-            for bps in (10**8, 10**9, 5 * 10**9)
-            for name in ("veth", "emulator")
-        ),
-        ("0.1 Gbit/s sent, 2 x 300 ms", "emulator", {"load_bps": 10**8, "delay_ms": 300.0}),
-    ]
-    print("| link | carrier | Gbit/s | added p50, p99, p99.9 (ms) | core | ns per packet |")
-    print("|---|---|---|---|---|---|")
-    for link, carrier, options in cases:
-        found = compare_with_kernel(carrier, **options)
-        added = ", ".join(f"{ms:.3f}" for ms in found["added_ms"].values())
-        cpu = (
-            f"{100 * found['core_share']:.0f} % | {found['ns_per_packet']:.0f}"
-            if "core_share" in found
-            else "|"
-        )
-        print(f"| {link} | {carrier} | {found['bps'] / 1e9:.2f} | {added} | {cpu} |", flush=True)
+    loads_bps = [UNLIMITED, 10**8, 10**9, 5 * 10**9]
+    cases = [(carrier, bps, 0.0) for bps in loads_bps for carrier in ("veth", "emulator")]
+    print("| TCP sent | delay (ms) | carrier | Gbit/s | added p50, p99, p99.9 (ms) | core | ns a packet |")
+    print("|---|---|---|---|---|---|---|")
+    for carrier, load_bps, delay_ms in [*cases, ("emulator", 10**8, 300.0)]:
+        found = compare_with_kernel(carrier, load_bps=load_bps, delay_ms=delay_ms)
+        cells = [
+            f"{load_bps / 1e9:g} Gbit/s" if load_bps else "as fast as it goes",
+            f"{delay_ms:g}",
+            carrier,
+            f"{found['bps'] / 1e9:.2f}",
+            ", ".join(f"{ms:.3f}" for ms in found["added_ms"].values()),
+            f"{100 * found['core_share']:.0f} %" if "core_share" in found else "",
+            f"{found['ns_per_packet']:.0f}" if "ns_per_packet" in found else "",
+        ]
+        print(f"| {' | '.join(cells)} |", flush=True)
 
 
 if __name__ == "__main__":

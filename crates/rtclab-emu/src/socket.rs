@@ -338,7 +338,8 @@ pub(crate) fn prioritise_this_thread() {
         libc::prctl(libc::PR_SET_TIMERSLACK, 1);
         let mut realtime: libc::sched_param = zeroed();
         realtime.sched_priority = REALTIME_PRIORITY;
-        if libc::sched_setscheduler(0, libc::SCHED_FIFO, &raw const realtime) != 0 {
+        let policy = libc::SCHED_FIFO | libc::SCHED_RESET_ON_FORK; // not for threads that it starts
+        if libc::sched_setscheduler(0, policy, &raw const realtime) != 0 {
             let mut slice: libc::sched_attr = zeroed();
             slice.size = size_of::<libc::sched_attr>() as u32;
             slice.sched_policy = libc::SCHED_OTHER as u32;

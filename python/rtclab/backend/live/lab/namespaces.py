@@ -23,6 +23,7 @@ import struct
 import subprocess
 import sys
 import threading
+import time
 import traceback
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
@@ -56,6 +57,12 @@ UNSHARE = [
 # With `-m` the module would exist twice, once as __main__.
 SERVE = "import sys; from rtclab.backend.live.lab.namespaces import serve; serve(int(sys.argv[1]))"
 STOP_TIMEOUT_S = 5.0
+EMULATOR_THREAD = "rtclab-emulator"
+"""Name of the thread that carries packets: ``crates/rtclab-emu/src/emulator.rs``."""
+THREAD_START_S = 1.0
+"""How long it may take until the thread has its name."""
+REALTIME_PRIORITY = 1
+"""The lowest one, which is before all ordinary threads."""
 RECEIVE_BYTES = 1 << 20
 
 
@@ -168,10 +175,35 @@ def _converse(
                 on_start(process.pid)
             if "event" in message and on_event is not None:
                 on_event(message["event"])
+            if "emulator_runs" in message:
+                _prioritise_emulator(process.pid)
     if not started:
         check_lab()
     status = process.wait()
     raise LabError(f"the lab ended with exit status {status} before `{request['target']}` had returned")
+
+
+def _prioritise_emulator(unshare: int) -> None:
+    """Gives the emulator real-time priority if this process may do that.
+
+    Args:
+        unshare: id of the parent of the lab's process.
+    """
+    policy = os.SCHED_FIFO | os.SCHED_RESET_ON_FORK
+    with contextlib.suppress(OSError):
+        (lab,) = Path(f"/proc/{unshare}/task/{unshare}/children").read_text().split()
+        for thread in _threads_of_emulator(Path("/proc") / lab):
+            os.sched_setscheduler(thread, policy, os.sched_param(REALTIME_PRIORITY))
+
+
+def _threads_of_emulator(process: Path) -> list[int]:
+    """Ids of the emulator's threads, which have their name soon after they start."""
+    threads = []
+    for task in (process / "task").iterdir():
+        with contextlib.suppress(OSError):  # it has ended meanwhile
+            if (task / "comm").read_text().strip() == EMULATOR_THREAD:
+                threads.append(int(task.name))
+    return threads
 
 
 def _lines(connection: socket.socket) -> Iterator[bytes]:
@@ -194,6 +226,10 @@ def _lines(connection: socket.socket) -> Iterator[bytes]:
 # --- the lab's own process ------------------------------------------------------------------------
 
 
+_senders: list[Callable[[Json], None]] = []
+"""In a lab, what sends a message to its caller."""
+
+
 def serve(file_descriptor: int) -> None:
     """Process 1 of a lab: reads one request, runs it, sends the result and exits."""
     connection = socket.socket(fileno=file_descriptor)
@@ -206,6 +242,7 @@ def serve(file_descriptor: int) -> None:
             stream.write(json.dumps(message) + "\n")
             stream.flush()
 
+    _senders.append(send)
     request = json.loads(stream.readline() or "null")
     if request is None:
         os._exit(1)
@@ -230,6 +267,18 @@ def serve(file_descriptor: int) -> None:
     sys.stderr.flush()
     # Without waiting for threads. The kernel kills everything that still runs in the lab.
     os._exit(0)
+
+
+def prioritise_emulator() -> None:
+    """Asks outside the lab for real-time priority of the emulator, which has just been started.
+
+    In the lab nobody may set that. Outside, root may.
+    """
+    deadline = time.monotonic() + THREAD_START_S
+    while not _threads_of_emulator(Path("/proc/self")) and time.monotonic() < deadline:
+        time.sleep(0.001)
+    for send in _senders:
+        send({"emulator_runs": True})
 
 
 def _end_with_caller(connection: socket.socket) -> None:
