@@ -1,7 +1,13 @@
-"""Benchmarks the emulator of live calls: its rate and how late its packets are, at more than it can carry."""
+"""Benchmarks the emulator of live calls: its rate, how late its packets are, and what it adds to the kernel.
+
+``make bench`` measures at more than a link of 100 Mbit/s can carry. ``python -m tools.emulator`` compares the
+emulator with a pair of veth interfaces without it; it needs iperf3.
+"""
 
 from __future__ import annotations
 
+import json
+import os
 import socket
 import subprocess
 import sys
@@ -13,7 +19,16 @@ import numpy as np
 
 from rtclab.backend.live.connections import Json
 from rtclab.backend.live.lab.link import ADDRESSES, CLIENT, CORE, link_network, start_emulator, stopped
-from rtclab.backend.live.lab.namespaces import NODE_INTERFACE, Emit, call_in_node, node_command, run_in_lab
+from rtclab.backend.live.lab.namespaces import (
+    EMULATOR_THREAD,
+    NODE_INTERFACE,
+    PREFIX_BITS,
+    Emit,
+    call_in_node,
+    create_namespace,
+    node_command,
+    run_in_lab,
+)
 
 CAPACITY_BPS = 100_000_000
 OFFERED_BPS = 110_000_000
@@ -82,13 +97,13 @@ def flood(duration_s: float, aqm: str | None = None) -> tuple[Json, Json]:
         node_command(CLIENT, blast), capture_output=True, text=True, check=True, start_new_session=True
     )
     sent_packets, sent_in_s = blasted.stdout.split()
-    _wait_until_quiet(lambda: call_in_node(CORE, _received_frames))
+    _wait_until_quiet(lambda: call_in_node(CORE, received_frames))
     summary = stopped(emulator)
     sink.close()
     return summary, {
         "sent_packets": int(sent_packets),
         "sent_in_s": float(sent_in_s),
-        "kernel_received_packets": call_in_node(CORE, _received_frames),
+        "kernel_received_packets": call_in_node(CORE, received_frames),
     }
 
 
@@ -106,7 +121,8 @@ def _udp_sink() -> socket.socket:
     return sink
 
 
-def _received_frames() -> int:
+def received_frames() -> int:
+    """How many frames the interface of the node received in whose namespace this runs."""
     for line in Path("/proc/thread-self/net/dev").read_text().splitlines():
         name, _, values = line.partition(":")
         if name.strip() == NODE_INTERFACE:
@@ -134,3 +150,160 @@ def _bench_figures(summary: Json) -> Json:
         "dropped_packets": int(np.sum(mine & (packets["dropped_ns"] >= 0))),
         "receive_overflows": summary["counters"]["receive_overflows"],
     }
+
+
+# --- beside the kernel ------------------------------------------------------------------------------
+
+PROBE_INTERVAL_S = 0.001
+PROBE_PORT = 7
+# A packet every millisecond, with the time at which it was sent.
+PROBE = """
+import socket, sys, time
+address, port, count, interval_s = sys.argv[1], *map(int, sys.argv[2:4]), float(sys.argv[4])
+sender = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+sender.connect((address, port))
+due = time.monotonic()
+for _ in range(count):
+    due += interval_s
+    time.sleep(max(0, due - time.monotonic()))
+    sender.send(time.clock_gettime_ns(time.CLOCK_REALTIME).to_bytes(8, "big") + bytes(92))
+"""
+# The kernel notes when it received a packet, so the receiver may be late.
+RECEIVE = """
+import socket, struct, sys
+port, count, patience_s = int(sys.argv[1]), int(sys.argv[2]), float(sys.argv[3])
+SO_TIMESTAMPNS = 35
+receiver = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+receiver.setsockopt(socket.SOL_SOCKET, SO_TIMESTAMPNS, 1)
+receiver.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1 << 22)
+receiver.settimeout(patience_s)
+receiver.bind(("", port))
+print("ready", flush=True)
+delays_ns = []
+try:
+    for _ in range(count):
+        data, [(_, _, stamp)], *_ = receiver.recvmsg(200, 64)
+        s, ns = struct.unpack("qq", stamp)
+        delays_ns.append(10**9 * s + ns - int.from_bytes(data[:8], "big"))
+except TimeoutError:
+    pass
+print(*delays_ns)
+"""
+PROBE_PATIENCE_S = 3.0
+IPERF_START_S = 1.0
+UNLIMITED = 0
+
+
+def compare_with_kernel(
+    carrier: str, *, load_bps: int = UNLIMITED, delay_ms: float = 0.0, s: float = 10.0
+) -> Json:
+    """Sends TCP and probes through a carrier: ``emulator``, or ``veth``, which is the kernel alone.
+
+    Args:
+        carrier: what connects the two ends.
+        load_bps: rate of the TCP; ``UNLIMITED`` is as fast as it goes.
+        delay_ms: delay each way, of the emulator only.
+        s: how long the TCP sends.
+
+    Returns ``bps`` of the TCP, and ``added_ms``, quantiles of the probes' one-way delay less ``delay_ms``;
+    of the emulator also ``core_share``, the CPU time of its thread, ``ns_per_packet``, and its ``late_ms``.
+    """
+    argument = {"carrier": carrier, "load": load_bps, "delay_ms": delay_ms, "s": s}
+    return run_in_lab("tools.emulator:carried", argument)
+
+
+def carried(argument: Json, _emit: Emit) -> Json:
+    """The part of :func:`compare_with_kernel` that runs in the lab."""
+    emulator = None
+    if argument["carrier"] == "veth":
+        _connect_by_veth()
+    else:
+        path: Json = {"delay": {"kind": "constant", "ns": round(argument["delay_ms"] * 1e6)}}
+        emulator = start_emulator(link_network(path, path, seed=1))
+    begin, cpu_before_s = time.monotonic(), _emulator_cpu_s()
+    iperf = [*_iperf(["-s", "-1"], CORE)]
+    server = subprocess.Popen(iperf, stdout=subprocess.DEVNULL)
+    time.sleep(IPERF_START_S)
+    rate = ["-b", str(argument["load"])] if argument["load"] else []
+    options = ["-J", "-c", ADDRESSES[CORE], "-t", str(argument["s"] + IPERF_START_S), *rate]
+    client = subprocess.Popen(_iperf(options, CLIENT), stdout=subprocess.PIPE, text=True)
+    time.sleep(IPERF_START_S)
+    delays_ms = _probed_ms(round(0.9 * argument["s"] / PROBE_INTERVAL_S))
+    report = json.loads(client.communicate()[0])
+    server.wait()
+    spent_s, took_s = _emulator_cpu_s() - cpu_before_s, time.monotonic() - begin
+    added = np.quantile(delays_ms, [0.5, 0.99, 0.999]) - argument["delay_ms"]
+    figures: Json = {
+        "bps": report["end"]["sum_received"]["bits_per_second"],
+        "added_ms": dict(zip(("p50", "p99", "p99.9"), added.tolist(), strict=True)),
+    }
+    if emulator is not None:
+        summary = stopped(emulator)
+        packets = sum(pair["packets"] for pair in summary["traffic"])
+        figures["core_share"] = spent_s / took_s
+        figures["ns_per_packet"] = 1e9 * spent_s / packets
+        figures["late_ms"] = {q: summary["lateness"][f"{q}_ns"] / 1e6 for q in ("p50", "p99")}
+    return figures
+
+
+def _iperf(options: list[str], node: str) -> list[str]:
+    return node_command(node, ["iperf3", *options])
+
+
+def _connect_by_veth() -> None:
+    for name in (CLIENT, CORE):
+        create_namespace(name)
+
+    def run(node: str, *words: str) -> None:
+        subprocess.run(node_command(node, words), check=True)
+
+    peer = ["type", "veth", "peer", "name", NODE_INTERFACE, "netns", CORE]
+    run(CLIENT, "ip", "link", "add", NODE_INTERFACE, *peer)
+    for name in (CLIENT, CORE):
+        run(name, "ip", "address", "add", f"{ADDRESSES[name]}/{PREFIX_BITS}", "dev", NODE_INTERFACE)
+        run(name, "ip", "link", "set", NODE_INTERFACE, "up")
+
+
+def _probed_ms(count: int) -> list[float]:
+    """One-way delays of packets from ``client`` to ``core``."""
+    receive = [sys.executable, "-c", RECEIVE, str(PROBE_PORT), str(count), str(PROBE_PATIENCE_S)]
+    receiver = subprocess.Popen(node_command(CORE, receive), stdout=subprocess.PIPE, text=True)
+    assert receiver.stdout is not None
+    receiver.stdout.readline()
+    send = [ADDRESSES[CORE], str(PROBE_PORT), str(count), str(PROBE_INTERVAL_S)]
+    subprocess.run(node_command(CLIENT, [sys.executable, "-c", PROBE, *send]), check=True)
+    return [int(delay) / 1e6 for delay in receiver.communicate()[0].split()]
+
+
+def _emulator_cpu_s() -> float:
+    """CPU time of the emulator's thread in this process so far."""
+    ticks = 0
+    for task in Path("/proc/self/task").iterdir():
+        if (task / "comm").read_text().strip() == EMULATOR_THREAD:
+            _, fields = (task / "stat").read_text().rsplit(")", 1)
+            ticks += sum(map(int, fields.split()[11:13]))  # utime and stime of proc_pid_stat(5)
+    return ticks / os.sysconf("SC_CLK_TCK")
+
+
+def main() -> None:
+    """Prints a table of what carries, and what it adds."""
+    loads_bps = [UNLIMITED, 10**8, 10**9, 5 * 10**9]
+    cases = [(carrier, bps, 0.0) for bps in loads_bps for carrier in ("veth", "emulator")]
+    print("| TCP sent | delay (ms) | carrier | Gbit/s | added p50, p99, p99.9 (ms) | core | ns a packet |")
+    print("|---|---|---|---|---|---|---|")
+    for carrier, load_bps, delay_ms in [*cases, ("emulator", 10**8, 300.0)]:
+        found = compare_with_kernel(carrier, load_bps=load_bps, delay_ms=delay_ms)
+        cells = [
+            f"{load_bps / 1e9:g} Gbit/s" if load_bps else "as fast as it goes",
+            f"{delay_ms:g}",
+            carrier,
+            f"{found['bps'] / 1e9:.2f}",
+            ", ".join(f"{ms:.3f}" for ms in found["added_ms"].values()),
+            f"{100 * found['core_share']:.0f} %" if "core_share" in found else "",
+            f"{found['ns_per_packet']:.0f}" if "ns_per_packet" in found else "",
+        ]
+        print(f"| {' | '.join(cells)} |", flush=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -103,8 +103,9 @@ class Emulator:
     """A network emulated in real time between interfaces of the calling thread's network namespace.
 
     ``config_json`` is the native network (``nodes``, ``paths``, ``routes``) with ``seed``, ``ports``
-    (``node``, ``interface``, ``mac``, ``address``), and optionally ``pcap`` (capture file to write) and
-    ``snaplen`` (bytes of each frame to capture).
+    (``node``, ``interface``, ``mac``, ``address``), and optionally ``pcap`` (capture file to write),
+    ``snaplen`` (bytes of each frame to capture) and ``packet_log`` (keep a row for every packet; memory has
+    the newest, and a file without a name beside the capture the others).
 
     Raises:
         ValueError: the JSON does not describe an emulator.
@@ -138,7 +139,8 @@ class Emulator:
         ``epoch_ns`` (time zero on the clock of the capture file, in ns since 1970), ``port_failures`` and
         ``failure``. ``port_failures`` lists when a port could not be read although the others went on, oldest
         first: ``interface``, ``at_ns`` and ``reason``. ``failure`` is the exception that ended the emulator
-        or its capture file, None if there was none; everything else then is what happened before.
+        or its capture file, or that kept ``packets`` from being read again; None if there was none.
+        Everything else then is what happened before.
 
         ``traffic`` lists what became of the packets ``from`` one node ``to`` another, all together and, in
         ``protocols``, of each protocol that occurred. ``packets`` is the number that went in. It is the sum

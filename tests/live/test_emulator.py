@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import json
 import re
+import struct
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
 from contextlib import nullcontext
 from pathlib import Path
 from statistics import median
@@ -20,12 +22,13 @@ from rtclab._native import Emulator
 from rtclab.backend.live.lab.link import ADDRESSES, link_network
 from rtclab.backend.live.lab.namespaces import (
     LabError,
+    call_in_node,
     create_nodes,
     listen_in_node,
     node_command,
     run_in_lab,
 )
-from tools.emulator import CAPACITY_BPS, DELAY_NS, PACKET_BYTES, QUEUE_NS, flood
+from tools.emulator import CAPACITY_BPS, DELAY_NS, PACKET_BYTES, QUEUE_NS, flood, received_frames
 
 pytestmark = [pytest.mark.live, pytest.mark.measures, pytest.mark.needs(*LAB)]
 
@@ -72,9 +75,9 @@ def call(monkeypatch: pytest.MonkeyPatch):
 # --- run inside the lab ------------------------------------------------------------------------------
 
 
-def start(up: dict[str, Any], down: dict[str, Any], *, packet_log: bool = True) -> Emulator:
+def start(up: dict[str, Any], down: dict[str, Any], *, packet_log: bool = True, **more: Any) -> Emulator:
     ports = [node.port() for node in create_nodes(ADDRESSES)]
-    config = {**link_network(up, down, seed=1), "packet_log": packet_log, "ports": ports}
+    config = {**link_network(up, down, seed=1), "packet_log": packet_log, "ports": ports, **more}
     emulator = Emulator(json.dumps(config))
     emulator.start()
     return emulator
@@ -134,8 +137,9 @@ def set_unknown_path(_argument: dict[str, Any], _emit: Any) -> dict[str, Any]:
     return {}
 
 
-def send_through_tcp(_argument: dict[str, Any], _emit: Any) -> dict[str, Any]:
-    emulator = start(delayed(1), delayed(1))
+def send_through_tcp(argument: dict[str, Any], _emit: Any) -> dict[str, Any]:
+    capture = {"pcap": argument["pcap"], "snaplen": 65_536}
+    emulator = start(argument["up"], delayed(1), **capture)
     with listen_in_node("core", ADDRESSES["core"]) as server:
         address, port = server.getsockname()
         connect = f"import socket; sender = socket.create_connection(({address!r}, {port}))"
@@ -144,8 +148,18 @@ def send_through_tcp(_argument: dict[str, Any], _emit: Any) -> dict[str, Any]:
             connection, peer = server.accept()
             with connection, connection.makefile("rb") as stream:
                 received = stream.read()
-    sizes = emulator.stop()["packets"]["size_bytes"]
-    return {"peer": peer[0], "same": received == bytes(range(250)) * 4000, "largest": int(sizes.max())}
+    frames = call_in_node("core", received_frames)
+    summary = emulator.stop()
+    packets = summary["packets"]
+    arrived = (packets["from"] == summary["names"]["nodes"].index("client")) & (packets["written_ns"] >= 0)
+    return {
+        "peer": peer[0],
+        "same": received == bytes(range(250)) * 4000,
+        "largest": int(packets["size_bytes"].max()),
+        "arrived": int(arrived.sum()),
+        "dropped": int((packets["dropped_ns"] >= 0).sum()),
+        "frames": frames,
+    }
 
 
 def flood_for_four_seconds(_argument: dict[str, Any], _emit: Any) -> dict[str, Any]:
@@ -182,6 +196,26 @@ def drop_tail(arrivals_ns: list[int]) -> tuple[list[int], int]:
         finish = max(finish, arrival) + serialisation_ns
         departures.append(finish + DELAY_NS)
     return departures, idle_ns
+
+
+def frames_of(pcapng: bytes) -> Iterator[bytes]:
+    """The frames in the enhanced packet blocks of a little-endian capture."""
+    at = 0
+    while at < len(pcapng):
+        kind, length = struct.unpack_from("<II", pcapng, at)
+        if kind == 6:
+            (captured,) = struct.unpack_from("<I", pcapng, at + 20)
+            yield pcapng[at + 28 : at + 28 + captured]
+        at += length
+
+
+def ones_complement_sum(words: bytes) -> int:
+    """The sum of 16-bit words in ones' complement; 0xffff if they have a right checksum (RFC 1071)."""
+    padded = words + bytes(len(words) % 2)
+    total = sum(struct.unpack(f">{len(padded) // 2}H", padded))
+    while total > 0xFFFF:
+        total = (total & 0xFFFF) + (total >> 16)
+    return total
 
 
 # --- tests -------------------------------------------------------------------------------------------
@@ -260,9 +294,27 @@ def test_setting_an_unknown_path_says_which_are_known(call) -> None:
     assert caught.value.kind == "ValueError"
 
 
-def test_a_tcp_stream_arrives_whole_in_packets_within_the_mtu(call) -> None:
-    # With offloads on, checksums would be incomplete or packets larger than 1500 bytes.
-    assert call("send_through_tcp") == {"peer": ADDRESSES["client"], "same": True, "largest": 1500}
+def test_a_tcp_stream_is_carried_in_packets_and_crosses_in_few_frames(call, tmp_path: Path) -> None:
+    seen = call("send_through_tcp", up=delayed(1), pcap=str(tmp_path / "tcp.pcapng"))
+    assert (seen["peer"], seen["same"], seen["largest"]) == (ADDRESSES["client"], True, 1500)
+    # 1 MB is 691 packets of 1448 bytes, and the kernel takes up to 44 of them as one frame.
+    assert seen["arrived"] >= 691
+    assert seen["frames"] < seen["arrived"] / 2
+
+
+def test_a_tcp_stream_loses_single_packets_and_its_capture_has_their_checksums(call, tmp_path: Path) -> None:
+    lossy = {"loss": {"p": 0.0, "r": 1.0, "h": 0.97, "k": 0.97}}
+    narrow = {"capacity": {"kind": "constant", "bps": 100_000_000}, "queue": {"kind": "packets", "limit": 50}}
+    file = tmp_path / "tcp.pcapng"
+    seen = call("send_through_tcp", up=delayed(1, **lossy, **narrow), pcap=str(file))
+    assert (seen["same"], seen["largest"]) == (True, 1500)
+    assert seen["dropped"] > 5
+    segments = [frame for frame in frames_of(file.read_bytes()) if frame[23:24] == b"\x06"]
+    assert len(segments) > 2 * 691
+    for frame in segments:
+        header, segment = frame[14:34], frame[34:]
+        pseudo = header[12:20] + bytes([0, 6, *len(segment).to_bytes(2, "big")])
+        assert ones_complement_sum(header) == ones_complement_sum(pseudo + segment) == 0xFFFF
 
 
 def test_a_flooded_link_delivers_its_capacity(call) -> None:

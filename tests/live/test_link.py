@@ -16,8 +16,8 @@ import pytest
 from live_tests import as_ordinary_user
 from parts import LAB
 
-from rtclab.backend.live.lab.link import CommandNotFound, run_link
-from rtclab.backend.live.lab.namespaces import LabError, run_in_lab
+from rtclab.backend.live.lab.link import CommandNotFound, link_network, run_link, start_emulator
+from rtclab.backend.live.lab.namespaces import EMULATOR_THREAD, LabError, run_in_lab
 
 pytestmark = [pytest.mark.live, pytest.mark.needs(*LAB)]
 
@@ -197,6 +197,31 @@ def test_nothing_remains_after_kill_9_of(victim: str) -> None:
         wait_for(lambda: not processes_with(lab) and set(processes_with(marker)) <= {process.pid})
         process.kill()
     assert not processes_with(marker)
+
+
+def threads_of_the_lab(_argument: dict[str, object], _emit: object) -> dict[str, int]:
+    """Policies of the threads by name, as soon as the emulator has real-time priority or after a while."""
+    emulator = start_emulator(link_network(PATH, PATH, seed=1))
+    deadline = time.monotonic() + 5
+    while True:
+        tasks = Path("/proc/self/task").iterdir()
+        policies = {
+            (task / "comm").read_text().strip(): os.sched_getscheduler(int(task.name)) for task in tasks
+        }
+        if policies.get(EMULATOR_THREAD) or time.monotonic() > deadline:
+            emulator.stop()
+            return policies
+        time.sleep(0.01)
+
+
+def test_the_emulator_alone_has_real_time_priority_if_the_caller_may_give_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parent), prepend=":")
+    tried = subprocess.run(["chrt", "--fifo", "1", "true"], capture_output=True, check=False)
+    policies = run_in_lab("test_link:threads_of_the_lab", {})
+    realtime = {name for name, policy in policies.items() if policy != os.SCHED_OTHER}
+    assert realtime == ({EMULATOR_THREAD} if tried.returncode == 0 else set())
 
 
 def test_errors_and_events_come_out_of_the_lab() -> None:

@@ -1,5 +1,6 @@
 //! Interface between the loop and the operating system: a clock and ports.
 
+use crate::segments::{Frame, Outgoing};
 use rtclab_core::units::Time;
 use std::io;
 
@@ -8,7 +9,7 @@ use std::io;
 pub(crate) struct PortId(pub(crate) usize);
 
 /// Takes what a port received, or why it cannot be read.
-pub(crate) type Sink<'a> = &'a mut dyn FnMut(PortId, io::Result<(Time, &[u8])>);
+pub(crate) type Sink<'a> = &'a mut dyn FnMut(PortId, io::Result<(Time, Frame)>);
 
 /// Ports that carry Ethernet frames, and the clock of their time stamps.
 pub(crate) trait Device {
@@ -29,7 +30,7 @@ pub(crate) trait Device {
     ///
     /// # Errors
     /// The port did not accept the frame. The loop counts that and continues.
-    fn send(&mut self, port: PortId, frame: &[u8]) -> io::Result<()>;
+    fn send(&mut self, port: PortId, frame: &Outgoing<'_>) -> io::Result<()>;
 
     /// Number of frames lost since the run began because a buffer was full.
     fn overflows(&mut self) -> u64;

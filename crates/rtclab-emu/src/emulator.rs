@@ -4,15 +4,17 @@ use crate::capture::Capture;
 use crate::config::EmulatorConfig;
 use crate::engine::{Command, Counters, Engine, EngineError, Finished, PortFailure};
 use crate::lateness::Lateness;
+use crate::log_store::LogStore;
 use crate::packet_log::PacketLog;
 use crate::socket::{Clock, PacketDevice, Waker, prioritise_this_thread};
 use crate::traffic::NodePair;
 use rtclab_core::network::PathId;
 use rtclab_core::path::PathConfig;
 use rtclab_core::units::Time;
+use std::env;
 use std::fmt;
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::mpsc::{Sender, channel};
 use std::thread::{self, JoinHandle};
 use std::time::SystemTime;
@@ -26,6 +28,8 @@ pub enum EmulatorError {
     Port(String, io::Error),
     /// The capture file cannot be written.
     Capture(PathBuf, io::Error),
+    /// The packets of the log that went to a file cannot be read.
+    Log(io::Error),
     /// Waiting for the devices failed, or the thread could not be started.
     Device(io::Error),
     /// A thread of the emulator panicked, which is a defect.
@@ -49,6 +53,9 @@ impl fmt::Display for EmulatorError {
             EmulatorError::Capture(path, error) => {
                 write!(f, "capture file {}: {error}; the emulator has stopped", path.display())
             }
+            EmulatorError::Log(error) => {
+                write!(f, "the log of the packets cannot be read: {error}")
+            }
             EmulatorError::Device(error) => write!(f, "the emulator has stopped: {error}"),
             EmulatorError::Panicked => f.write_str("the emulator has stopped: internal error"),
         }
@@ -60,7 +67,7 @@ impl std::error::Error for EmulatorError {}
 /// Result of a run.
 #[derive(Debug)]
 pub struct Summary {
-    /// Log of all packets, if one was asked for.
+    /// Log of all packets, if one was asked for and can be read.
     pub packets: Option<PacketLog>,
     /// Counts of packets, for each pair of nodes with a route.
     pub traffic: Vec<NodePair>,
@@ -116,7 +123,11 @@ impl Emulator {
             }
         };
         let network = (config.network(), config.seed);
-        let engine = Engine::new(device, network, config.ports, config.packet_log, capture)
+        // Beside the capture, which is as large.
+        let folder = config.pcap.as_deref().and_then(Path::parent);
+        let folder = folder.map_or_else(env::temp_dir, Path::to_path_buf);
+        let packets = config.packet_log.then(|| LogStore::new(folder));
+        let engine = Engine::new(device, network, config.ports, packets, capture)
             .map_err(EmulatorError::Config)?;
         let (commands, receiver) = channel();
         let engine = thread::Builder::new()
@@ -186,6 +197,11 @@ impl Emulator {
             EngineError::Device(error) => EmulatorError::Device(error),
             EngineError::Capture => EmulatorError::Panicked,
         }));
+        let (packets, unread) = match packets.map(LogStore::finish).transpose() {
+            Ok(packets) => (packets, None),
+            Err(error) => (None, Some(EmulatorError::Log(error))),
+        };
+        let failure = failure.or(unread);
         let epoch_ns = since_1970_ns(self.clock);
         Ok(Summary { packets, traffic, lateness, counters, port_failures, failure, epoch_ns })
     }

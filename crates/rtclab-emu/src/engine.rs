@@ -4,18 +4,21 @@ use crate::capture::Capture;
 use crate::classify::classify;
 use crate::config::PortConfig;
 use crate::device::{Device, PortId};
-use crate::frame::{FrameContent, ecn, flow, parse, readdress, set_ecn};
+use crate::frame::{FrameContent, ecn, flow, parse};
 use crate::lateness::Lateness;
-use crate::packet_log::PacketLog;
+use crate::log_store::LogStore;
+use crate::segments::Frame;
 use crate::traffic::{Entered, NodePair, Tally};
 use rtclab_core::ecn::Ecn;
 use rtclab_core::network::{Network, NetworkConfig, NetworkEvent, NodeId, PathId, WaitsId};
-use rtclab_core::path::{Packet, PathConfig};
+use rtclab_core::path::{Mark, Packet, PathConfig};
 use rtclab_core::pcapng::Direction;
 use rtclab_core::units::{Bytes, Time};
 use std::collections::HashMap;
 use std::io;
 use std::net::Ipv4Addr;
+use std::ops::Range;
+use std::sync::Arc;
 use std::sync::mpsc::{Receiver, TryRecvError};
 
 /// Command to a running loop.
@@ -59,7 +62,7 @@ pub struct PortFailure {
 /// Result of a loop.
 #[derive(Debug)]
 pub(crate) struct Finished {
-    pub(crate) packets: Option<PacketLog>,
+    pub(crate) packets: Option<LogStore>,
     pub(crate) traffic: Vec<NodePair>,
     pub(crate) lateness: Lateness,
     pub(crate) counters: Counters,
@@ -77,19 +80,46 @@ pub(crate) enum EngineError {
     Capture,
 }
 
-/// A frame in the network, and the port at which it leaves.
+/// A segment of a frame in the network, and the port at which it leaves.
 struct Carried {
-    frame: Vec<u8>,
+    frame: Arc<Frame>,
+    segment: usize,
     port: PortId,
     entered: Entered,
     /// Its row in the log, if there is one.
     row: Option<usize>,
 }
 
+/// Consecutive segments of a frame that leave the network together, and are written as one frame.
+struct Leaving {
+    frame: Arc<Frame>,
+    segments: Range<usize>,
+    port: PortId,
+    ecn: Ecn,
+}
+
+impl Leaving {
+    /// Whether a segment continues these.
+    fn is_continued_by(&self, next: &Carried, ecn: Ecn) -> bool {
+        self.segments.end == next.segment
+            && self.ecn == ecn
+            && Arc::ptr_eq(&self.frame, &next.frame)
+    }
+}
+
+/// A packet that leaves the network, and is not written yet.
+struct Left {
+    at: Time,
+    row: Option<usize>,
+    queued: Time,
+    waits: WaitsId,
+    mark: Option<Mark>,
+}
+
 struct ArrivedFrame {
     at: Time,
     port: PortId,
-    frame: Vec<u8>,
+    frame: Frame,
 }
 
 /// A port and the index of its node.
@@ -108,8 +138,11 @@ pub(crate) struct Engine<D> {
     /// Time up to which the network has been driven. It accepts no earlier packets.
     clock: Time,
     arrivals: Vec<ArrivedFrame>,
+    leaving: Option<Leaving>,
+    /// The packets of `leaving`.
+    left: Vec<Left>,
     capture: Option<Capture>,
-    packets: Option<PacketLog>,
+    packets: Option<LogStore>,
     tally: Tally,
     lateness: Lateness,
     counters: Counters,
@@ -123,11 +156,11 @@ impl<D: Device> Engine<D> {
         device: D,
         (network, seed): (NetworkConfig, u64),
         ports: Vec<PortConfig>,
-        packet_log: bool,
+        packets: Option<LogStore>,
         capture: Option<Capture>,
     ) -> Result<Self, String> {
         let mut network = Network::new(network, seed).map_err(|error| error.to_string())?;
-        if packet_log {
+        if packets.is_some() {
             network.keep_waits();
         }
         let mut resolved: Vec<Port> = Vec::new();
@@ -167,8 +200,10 @@ impl<D: Device> Engine<D> {
             gateway,
             clock: Time::ZERO,
             arrivals: Vec::new(),
+            leaving: None,
+            left: Vec::new(),
             capture,
-            packets: packet_log.then(PacketLog::default),
+            packets,
             tally: Tally::default(),
             lateness: Lateness::default(),
             counters: Counters::default(),
@@ -222,7 +257,7 @@ impl<D: Device> Engine<D> {
         let now = self.device.now();
         let mut arrivals = std::mem::take(&mut self.arrivals);
         self.device.receive(now, &mut |port, received| match received {
-            Ok((at, frame)) => arrivals.push(ArrivedFrame { at, port, frame: frame.to_vec() }),
+            Ok((at, frame)) => arrivals.push(ArrivedFrame { at, port, frame }),
             Err(error) => {
                 let interface = self.ports[port.0].config.interface.clone();
                 self.port_failures.push(PortFailure { interface, at: now, error });
@@ -240,12 +275,14 @@ impl<D: Device> Engine<D> {
         // The network requires packets ordered by time. The log and the capture show the time at which the
         // network took this one.
         arrival.at = arrival.at.max(self.clock);
-        self.record(arrival.at, arrival.port, Direction::Inbound, &arrival.frame)?;
-        match parse(&arrival.frame) {
+        let (frame, place) = (&arrival.frame, (arrival.at, arrival.port));
+        self.record(place, Direction::Inbound, frame, (0..frame.segments(), ecn(frame.bytes())))?;
+        match parse(arrival.frame.bytes()) {
             FrameContent::Other => self.counters.not_ipv4 += 1,
             FrameContent::ArpRequest { reply } => {
                 self.counters.arp_answered += 1;
-                self.write(arrival.port, &reply)?;
+                let unchanged = ecn(&reply);
+                self.write(arrival.port, &Frame::whole(reply), 0..1, unchanged)?;
             }
             FrameContent::Ipv4 { destination, size } => self.carry(arrival, destination, size)?,
         }
@@ -270,17 +307,24 @@ impl<D: Device> Engine<D> {
             return Ok(());
         }
         let ArrivedFrame { at, mut frame, .. } = arrival;
-        readdress(&mut frame, config.mac);
+        frame.readdress(config.mac);
         // Packets that leave before this one arrives come first.
         self.drain(at)?;
-        let (ecn, flow) = (ecn(&frame), flow(&frame));
-        let what = classify(&frame);
-        let row = self.packets.as_mut().map(|log| log.push(at, (from, to), size, ecn, what));
-        let entered = self.tally.enter(at, (from, to), size, ecn, what);
-        let payload = Carried { frame, port, entered, row };
-        let packet = Packet { size, ecn, flow, mark: None, payload };
-        let refused = self.network.handle_packet(at, from, to, packet);
-        debug_assert!(refused.is_ok(), "the route was looked up above");
+        let (ecn, flow) = (ecn(frame.bytes()), flow(frame.bytes()));
+        let what = classify(frame.bytes());
+        let frame = Arc::new(frame);
+        for segment in 0..frame.segments() {
+            let size = frame.size(segment, size);
+            let row = self
+                .packets
+                .as_mut()
+                .map(|log| log.push(|log| log.push(at, (from, to), size, ecn, what)));
+            let entered = self.tally.enter(at, (from, to), size, ecn, what);
+            let payload = Carried { frame: Arc::clone(&frame), segment, port, entered, row };
+            let packet = Packet { size, ecn, flow, mark: None, payload };
+            let refused = self.network.handle_packet(at, from, to, packet);
+            debug_assert!(refused.is_ok(), "the route was looked up above");
+        }
         Ok(())
     }
 
@@ -300,7 +344,7 @@ impl<D: Device> Engine<D> {
                     let Carried { entered, row, .. } = packet.payload;
                     self.tally.dropped(&entered, cause);
                     if let Some((log, row)) = self.packets.as_mut().zip(row) {
-                        log.dropped(row, at, path, cause);
+                        log.complete(row, |log, row| log.dropped(row, at, path, cause));
                     }
                 }
                 NetworkEvent::Delivered { at, queued, waits, packet, .. } => {
@@ -308,62 +352,89 @@ impl<D: Device> Engine<D> {
                 }
             }
         }
-        Ok(())
+        self.write_leaving()
     }
 
-    /// Writes a packet that has left the network.
+    /// Takes a packet that has left the network, to be written with those that it continues.
     fn deliver(
         &mut self,
         at: Time,
         (queued, waits): (Time, WaitsId),
         packet: Packet<Carried>,
     ) -> Result<(), EngineError> {
-        let Packet { ecn: codepoint, mark, payload, .. } = packet;
-        let Carried { mut frame, port, entered, row } = payload;
-        if codepoint != ecn(&frame) {
-            set_ecn(&mut frame, codepoint);
-        }
-        let written = self.write(port, &frame)?;
-        if let Some(written) = written {
-            self.lateness.add(at, written);
-        }
+        let Packet { ecn, mark, payload, .. } = packet;
         // A path may have set another codepoint behind the queue that marked it.
-        let mark = mark.filter(|_| codepoint == Ecn::CongestionExperienced);
-        self.tally.delivered(&entered, at, mark);
-        if let Some((log, row)) = self.packets.as_mut().zip(row) {
-            log.delivered(row, at, queued, written);
-            log.waited(row, self.network.waits().of(waits));
-            if let Some(mark) = mark {
-                log.marked(row, mark);
+        let mark = mark.filter(|_| ecn == Ecn::CongestionExperienced);
+        self.tally.delivered(&payload.entered, at, mark);
+        let left = Left { at, row: payload.row, queued, waits, mark };
+        match &mut self.leaving {
+            Some(leaving) if leaving.is_continued_by(&payload, ecn) => leaving.segments.end += 1,
+            _ => {
+                self.write_leaving()?;
+                let Carried { frame, segment, port, .. } = payload;
+                self.leaving = Some(Leaving { frame, segments: segment..segment + 1, port, ecn });
+            }
+        }
+        self.left.push(left);
+        Ok(())
+    }
+
+    /// Writes the packets that leave together, if there are any.
+    fn write_leaving(&mut self) -> Result<(), EngineError> {
+        let Some(Leaving { frame, segments, port, ecn }) = self.leaving.take() else {
+            return Ok(());
+        };
+        let written = self.write(port, &frame, segments, ecn)?;
+        for Left { at, row, queued, waits, mark } in self.left.drain(..) {
+            if let Some(written) = written {
+                self.lateness.add(at, written);
+            }
+            if let Some((log, row)) = self.packets.as_mut().zip(row) {
+                let waited = self.network.waits().of(waits);
+                log.complete(row, |log, row| {
+                    log.delivered(row, at, queued, written);
+                    log.waited(row, waited);
+                    if let Some(mark) = mark {
+                        log.marked(row, mark);
+                    }
+                });
+                self.network.waits_mut().forget(waits);
             }
         }
         Ok(())
     }
 
-    /// Writes a frame. Returns the time at which the device had accepted it, or `None` if it did not.
-    fn write(&mut self, port: PortId, frame: &[u8]) -> Result<Option<Time>, EngineError> {
-        if self.device.send(port, frame).is_err() {
-            self.counters.write_failed += 1;
+    /// Writes segments of a frame. Returns the time at which the device had accepted them, or `None` if it did not.
+    fn write(
+        &mut self,
+        port: PortId,
+        frame: &Frame,
+        segments: Range<usize>,
+        ecn: Ecn,
+    ) -> Result<Option<Time>, EngineError> {
+        if self.device.send(port, &frame.outgoing(&segments, ecn)).is_err() {
+            self.counters.write_failed += segments.len() as u64;
             return Ok(None);
         }
         let now = self.device.now();
-        self.record(now, port, Direction::Outbound, frame)?;
+        self.record((now, port), Direction::Outbound, frame, (segments, ecn))?;
         Ok(Some(now))
     }
 
+    /// Captures segments, each as it is on a wire.
     fn record(
         &mut self,
-        at: Time,
-        port: PortId,
+        (at, port): (Time, PortId),
         direction: Direction,
-        frame: &[u8],
+        frame: &Frame,
+        (segments, ecn): (Range<usize>, Ecn),
     ) -> Result<(), EngineError> {
-        match &mut self.capture {
-            Some(capture) => {
-                capture.record(at, port, direction, frame).map_err(|_| EngineError::Capture)
-            }
-            None => Ok(()),
+        let Some(capture) = &mut self.capture else { return Ok(()) };
+        for segment in segments {
+            let bytes = frame.outgoing(&(segment..segment + 1), ecn).on_wire();
+            capture.record(at, port, direction, &bytes).map_err(|_| EngineError::Capture)?;
         }
+        Ok(())
     }
 }
 

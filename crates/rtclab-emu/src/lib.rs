@@ -16,7 +16,9 @@ mod frame;
 mod histogram;
 mod lateness;
 mod listener;
+mod log_store;
 mod packet_log;
+mod segments;
 mod socket;
 mod traffic;
 

@@ -1,6 +1,7 @@
 //! System calls to Linux: packet sockets, clock and thread priority.
 
 use crate::device::{Device, PortId, Sink};
+use crate::segments::{Frame, Offload, Outgoing};
 use rtclab_core::units::Time;
 use std::ffi::{CString, c_int, c_void};
 use std::io;
@@ -85,6 +86,8 @@ impl PacketSocket {
         socket.set_option(libc::SOL_PACKET, libc::PACKET_IGNORE_OUTGOING, 1)?;
         // The queueing discipline of a device that has just come up drops frames without an error.
         socket.set_option(libc::SOL_PACKET, libc::PACKET_QDISC_BYPASS, 1)?;
+        // An `Offload` precedes each frame.
+        socket.set_option(libc::SOL_PACKET, libc::PACKET_VNET_HDR, 1)?;
         socket.set_option(libc::SOL_SOCKET, libc::SO_SNDBUF, SOCKET_BUFFER)?;
         socket.bind(index)?;
         Ok(socket)
@@ -134,24 +137,34 @@ impl PacketSocket {
         check(unsafe { libc::bind(self.0.as_raw_fd(), pointer, length as u32) }).map(drop)
     }
 
-    /// Receives a frame. Returns its length and the wall-clock time at which the kernel received it, or
-    /// `None` if there is no frame.
-    fn receive(&self, buffer: &mut [u8]) -> io::Result<Option<(usize, Option<SystemTime>)>> {
-        let mut part = libc::iovec { iov_base: buffer.as_mut_ptr().cast(), iov_len: buffer.len() };
+    /// Receives a frame. Returns it with the wall-clock time at which the kernel received it, or `None` if there is
+    /// no frame.
+    fn receive(&self, buffer: &mut [u8]) -> io::Result<Option<(Frame, Option<SystemTime>)>> {
+        let mut offload = Offload::default();
+        let mut parts = [
+            libc::iovec {
+                iov_base: ptr::from_mut(&mut offload).cast(),
+                iov_len: size_of::<Offload>(),
+            },
+            libc::iovec { iov_base: buffer.as_mut_ptr().cast(), iov_len: buffer.len() },
+        ];
         // An array of u64 has the alignment that cmsghdr requires.
         let mut control = [0u64; 16];
         // SAFETY: all-zero bytes are a valid msghdr.
         let mut message: libc::msghdr = unsafe { zeroed() };
-        message.msg_iov = &raw mut part;
-        message.msg_iovlen = 1;
+        message.msg_iov = parts.as_mut_ptr();
+        message.msg_iovlen = parts.len();
         message.msg_control = control.as_mut_ptr().cast();
         message.msg_controllen = size_of_val(&control);
         loop {
-            // SAFETY: the message points to `buffer` and `control`, both writable in the lengths stated.
+            // SAFETY: the message points to `offload`, of which any bytes are a value, to `buffer` and to `control`,
+            // all writable in the lengths stated.
             let length = unsafe { libc::recvmsg(self.0.as_raw_fd(), &raw mut message, 0) };
             if length >= 0 {
+                let length = (length as usize).saturating_sub(size_of::<Offload>());
+                let frame = Frame::new(buffer[..length].to_vec(), offload);
                 // SAFETY: recvmsg has just filled the message in.
-                return Ok(Some((length as usize, unsafe { timestamp(&message) })));
+                return Ok(Some((frame, unsafe { timestamp(&message) })));
             }
             let error = io::Error::last_os_error();
             match error.kind() {
@@ -162,9 +175,15 @@ impl PacketSocket {
         }
     }
 
-    fn send(&self, frame: &[u8]) -> io::Result<()> {
-        // SAFETY: the pointer is to as many readable bytes as stated.
-        let sent = unsafe { libc::send(self.0.as_raw_fd(), frame.as_ptr().cast(), frame.len(), 0) };
+    fn send(&self, frame: &Outgoing<'_>) -> io::Result<()> {
+        let part = |bytes: &[u8]| libc::iovec {
+            iov_base: bytes.as_ptr().cast_mut().cast(),
+            iov_len: bytes.len(),
+        };
+        let parts = [part(frame.offload.as_bytes()), part(frame.head()), part(frame.payload)];
+        // SAFETY: writev reads from the parts, which are as long as stated and outlive the call.
+        let sent =
+            unsafe { libc::writev(self.0.as_raw_fd(), parts.as_ptr(), parts.len() as c_int) };
         if sent < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
     }
 
@@ -274,9 +293,9 @@ impl Device for PacketDevice {
             loop {
                 match socket.receive(&mut self.buffer) {
                     Ok(None) => break,
-                    Ok(Some((length, stamp))) => {
+                    Ok(Some((frame, stamp))) => {
                         let at = self.clock.time_of(stamp);
-                        sink(port, Ok((at, &self.buffer[..length])));
+                        sink(port, Ok((at, frame)));
                         if at > until {
                             break;
                         }
@@ -295,7 +314,7 @@ impl Device for PacketDevice {
         }
     }
 
-    fn send(&mut self, port: PortId, frame: &[u8]) -> io::Result<()> {
+    fn send(&mut self, port: PortId, frame: &Outgoing<'_>) -> io::Result<()> {
         self.sockets[port.0].send(frame)
     }
 
@@ -319,7 +338,8 @@ pub(crate) fn prioritise_this_thread() {
         libc::prctl(libc::PR_SET_TIMERSLACK, 1);
         let mut realtime: libc::sched_param = zeroed();
         realtime.sched_priority = REALTIME_PRIORITY;
-        if libc::sched_setscheduler(0, libc::SCHED_FIFO, &raw const realtime) != 0 {
+        let policy = libc::SCHED_FIFO | libc::SCHED_RESET_ON_FORK; // not for threads that it starts
+        if libc::sched_setscheduler(0, policy, &raw const realtime) != 0 {
             let mut slice: libc::sched_attr = zeroed();
             slice.size = size_of::<libc::sched_attr>() as u32;
             slice.sched_policy = libc::SCHED_OTHER as u32;

@@ -223,6 +223,7 @@ fn to_python(error: EmulatorError) -> PyErr {
         EmulatorError::Config(_) => PyValueError::new_err(text),
         EmulatorError::Port(_, cause)
         | EmulatorError::Capture(_, cause)
+        | EmulatorError::Log(cause)
         | EmulatorError::Device(cause) => PyOSError::new_err((cause.raw_os_error(), text)),
         EmulatorError::Panicked => PyRuntimeError::new_err(text),
     }

@@ -1,7 +1,7 @@
 //! In which queues packets waited, as chains from the last queue back to the first.
 //!
 //! Copies of a packet have the beginning of their chains in common. A chain has no end of its own: it is part of the
-//! list until the network is dropped, so a network keeps chains only if it is told to.
+//! list until it is forgotten or the network is dropped, so a network keeps chains only if it is told to.
 
 use super::PathId;
 use crate::units::Time;
@@ -29,6 +29,8 @@ pub struct Wait {
 pub struct Waits {
     is_kept: bool,
     list: Vec<(Wait, WaitsId)>,
+    /// Places in the list that are free again.
+    free: Vec<WaitsId>,
 }
 
 impl Waits {
@@ -66,8 +68,41 @@ impl Waits {
         !self.is_kept || self.of(last).map(|wait| wait.queued.0).sum::<u64>() == queued.0
     }
 
+    /// Forgets a chain, none of which may be part of another one: no copy of its packet was sent on.
+    pub fn forget(&mut self, mut last: WaitsId) {
+        while let Some((_, before)) = self.list.get((last.0 as usize).wrapping_sub(1)) {
+            self.free.push(last);
+            last = *before;
+        }
+    }
+
     fn push(&mut self, before: WaitsId, wait: Wait) -> WaitsId {
+        if let Some(place) = self.free.pop() {
+            self.list[place.0 as usize - 1] = (wait, before);
+            return place;
+        }
         self.list.push((wait, before));
         WaitsId(self.list.len() as u32)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn chains_that_are_forgotten_give_their_places_to_new_ones_and_leave_the_others() {
+        let mut waits = Waits::default();
+        waits.keep();
+        let kept = waits.add(WaitsId::NONE, 7, Time(1));
+        for round in 1..1_000 {
+            let first = waits.add(WaitsId::NONE, 1, Time(round));
+            let last = waits.add(first, 2, Time(2 * round));
+            assert!(waits.add_up(last, Time(3 * round)));
+            waits.forget(last);
+        }
+        assert_eq!(waits.list.len(), 3);
+        assert_eq!(waits.of(kept).map(|wait| wait.path).collect::<Vec<_>>(), [PathId(7)]);
+        waits.forget(WaitsId::NONE);
     }
 }

@@ -1,9 +1,12 @@
 use super::*;
 use crate::config::MacAddress;
 use crate::device::Sink;
-use crate::packet_log::HopLog;
+use crate::packet_log::{HopLog, PacketLog};
+use crate::segments::Outgoing;
+use crate::segments::tests::tcp_frame;
 use rtclab_core::network::NetworkConfig;
 use std::collections::VecDeque;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 use std::time::{Duration, Instant};
 
@@ -54,6 +57,11 @@ fn frame(destination: Ipv4Addr, size: u16) -> Vec<u8> {
     frame
 }
 
+/// A frame as the kernel passes it: TCP is left in one piece.
+fn received(bytes: Vec<u8>) -> Frame {
+    if bytes.get(23) == Some(&6) { Frame::tcp(bytes, 1_448) } else { Frame::whole(bytes) }
+}
+
 /// A device with its own clock, which wakes late every time.
 struct ScriptedDevice {
     now: Time,
@@ -83,12 +91,15 @@ impl Device for ScriptedDevice {
     fn receive(&mut self, until: Time, sink: Sink<'_>) {
         let due = self.script.partition_point(|(at, ..)| *at <= until);
         for (at, port, frame) in self.script.drain(..due) {
-            sink(port, Ok((at, &frame)));
+            sink(port, Ok((at, received(frame))));
         }
     }
 
-    fn send(&mut self, port: PortId, frame: &[u8]) -> io::Result<()> {
-        self.sent.send((port, frame.to_vec())).map_err(io::Error::other)
+    fn send(&mut self, port: PortId, frame: &Outgoing<'_>) -> io::Result<()> {
+        frame
+            .packets()
+            .into_iter()
+            .try_for_each(|packet| self.sent.send((port, packet)).map_err(io::Error::other))
     }
 
     fn overflows(&mut self) -> u64 {
@@ -99,14 +110,37 @@ impl Device for ScriptedDevice {
 /// Frames with the times and ports at which they arrive.
 type Script = Vec<(Time, PortId, Vec<u8>)>;
 
-impl Finished {
+/// An empty log.
+fn log() -> Option<LogStore> {
+    Some(LogStore::new(std::env::temp_dir()))
+}
+
+/// Result of a loop with its log.
+struct Ended {
+    log: Option<PacketLog>,
+    traffic: Vec<NodePair>,
+    lateness: Lateness,
+    counters: Counters,
+    port_failures: Vec<PortFailure>,
+    failure: Option<EngineError>,
+}
+
+impl From<Finished> for Ended {
+    fn from(finished: Finished) -> Self {
+        let Finished { packets, traffic, lateness, counters, port_failures, failure } = finished;
+        let log = packets.map(|log| log.finish().expect("a log"));
+        Ended { log, traffic, lateness, counters, port_failures, failure }
+    }
+}
+
+impl Ended {
     fn log(&self) -> &PacketLog {
-        self.packets.as_ref().expect("a log")
+        self.log.as_ref().expect("a log")
     }
 }
 
 /// Runs a script to its end. Returns the result of the loop and the frames written.
-fn run(script: Script) -> (Finished, Vec<(PortId, Vec<u8>)>) {
+fn run(script: Script) -> (Ended, Vec<(PortId, Vec<u8>)>) {
     run_on(ports(), script, |device| device)
 }
 
@@ -115,7 +149,7 @@ fn run_on<D: Device>(
     ports: Vec<PortConfig>,
     script: Script,
     device: impl FnOnce(ScriptedDevice) -> D,
-) -> (Finished, Vec<(PortId, Vec<u8>)>) {
+) -> (Ended, Vec<(PortId, Vec<u8>)>) {
     run_through(network(), ports, script, device)
 }
 
@@ -125,13 +159,13 @@ fn run_through<D: Device>(
     ports: Vec<PortConfig>,
     script: Script,
     device: impl FnOnce(ScriptedDevice) -> D,
-) -> (Finished, Vec<(PortId, Vec<u8>)>) {
+) -> (Ended, Vec<(PortId, Vec<u8>)>) {
     let (stop, commands) = channel();
     let (sent, written) = channel();
     let scripted = ScriptedDevice { now: Time::ZERO, script: script.into(), wakes: 0, sent, stop };
-    let engine = Engine::new(device(scripted), (network, SEED), ports, true, None);
+    let engine = Engine::new(device(scripted), (network, SEED), ports, log(), None);
     let finished = engine.expect("a valid network").run(&commands);
-    (finished, written.try_iter().collect())
+    (finished.into(), written.try_iter().collect())
 }
 
 /// Delivery times, queuing delays and drop times (or -1) of packets from alice to bob in virtual time.
@@ -185,6 +219,64 @@ fn a_late_clock_gives_the_same_logical_times_as_virtual_time() {
     assert!(latest > Time::from_millis(1) && latest < Time::from_millis(6), "{latest:?}");
 }
 
+/// Ten packets of 1500 bytes come as one frame: 10 · 1448 bytes behind headers of 20 + 32 bytes.
+#[test]
+fn the_packets_of_a_frame_are_queued_dropped_and_delivered_one_by_one() {
+    let stretch = tcp_frame((0, 3), 0x18, 14_480);
+    let (finished, written) = run(vec![(Time::ZERO, PortId(0), stretch)]);
+    let [delivered, queued, dropped] = in_virtual_time(&[(Time::ZERO, 1_500); 10]);
+    assert_eq!(finished.log().size_bytes, [1_500; 10]);
+    assert_eq!(finished.log().delivered_ns, delivered);
+    assert_eq!(finished.log().queued_ns, queued);
+    assert_eq!(finished.log().dropped_ns, dropped);
+    // The queue has four places, and one packet is being sent.
+    assert!(dropped[5..].iter().all(|at| *at == 0), "{dropped:?}");
+    assert_eq!(written.len(), delivered.iter().filter(|at| **at >= 0).count());
+    assert!(written.iter().all(|(_, packet)| packet.len() == 1_514));
+}
+
+/// The path back takes no time, so all ten packets leave at once.
+#[test]
+fn packets_of_a_frame_that_leave_together_are_written_as_one() {
+    let mut stretch = tcp_frame((0, 3), 0x18, 14_480);
+    stretch[30..34].copy_from_slice(&ALICE.octets());
+    let frames = Arc::new(AtomicUsize::new(0));
+    let counted = Arc::clone(&frames);
+    let script = vec![(Time::ZERO, PortId(1), stretch)];
+    let (finished, written) = run_on(ports(), script, |device| Counting { device, frames });
+    assert_eq!((counted.load(Relaxed), written.len()), (1, 10));
+    assert_eq!(finished.lateness.times.count(), 10);
+}
+
+/// A device that counts the frames written.
+struct Counting {
+    device: ScriptedDevice,
+    frames: Arc<AtomicUsize>,
+}
+
+impl Device for Counting {
+    fn now(&mut self) -> Time {
+        self.device.now()
+    }
+
+    fn wait(&mut self, until: Option<Time>) -> io::Result<()> {
+        self.device.wait(until)
+    }
+
+    fn receive(&mut self, until: Time, sink: Sink<'_>) {
+        self.device.receive(until, sink);
+    }
+
+    fn send(&mut self, port: PortId, frame: &Outgoing<'_>) -> io::Result<()> {
+        self.frames.fetch_add(1, Relaxed);
+        self.device.send(port, frame)
+    }
+
+    fn overflows(&mut self) -> u64 {
+        self.device.overflows()
+    }
+}
+
 /// What became of the packets is counted from the log, in which each has a row.
 #[test]
 fn without_a_log_no_packet_has_a_row_and_the_counts_are_those_of_a_log() {
@@ -194,9 +286,9 @@ fn without_a_log_no_packet_has_a_row_and_the_counts_are_those_of_a_log() {
     let (stop, commands) = channel();
     let (sent, written_without) = channel();
     let device = ScriptedDevice { now: Time::ZERO, script: script.into(), wakes: 0, sent, stop };
-    let engine = Engine::new(device, (network(), SEED), ports(), false, None);
-    let finished = engine.expect("a valid network").run(&commands);
-    assert_eq!(finished.packets, None);
+    let engine = Engine::new(device, (network(), SEED), ports(), None, None);
+    let finished = Ended::from(engine.expect("a valid network").run(&commands));
+    assert_eq!(finished.log, None);
     assert_eq!(written_without.try_iter().collect::<Vec<_>>(), written);
     assert_eq!(finished.traffic, logged.traffic);
     assert_eq!(finished.lateness, logged.lateness);
@@ -250,12 +342,12 @@ impl Device for ChannelDevice {
 
     fn receive(&mut self, _until: Time, sink: Sink<'_>) {
         for (at, frame) in self.pending.take().into_iter().chain(self.input.try_iter()) {
-            sink(PortId(0), Ok((at, &frame)));
+            sink(PortId(0), Ok((at, received(frame))));
         }
     }
 
-    fn send(&mut self, _port: PortId, frame: &[u8]) -> io::Result<()> {
-        self.output.send(frame.to_vec()).map_err(io::Error::other)
+    fn send(&mut self, _port: PortId, frame: &Outgoing<'_>) -> io::Result<()> {
+        self.output.send(frame.on_wire()).map_err(io::Error::other)
     }
 
     fn overflows(&mut self) -> u64 {
@@ -271,7 +363,7 @@ fn the_real_clock_gives_the_same_logical_times_as_virtual_time() {
     let (stop, commands) = channel();
     let device = ChannelDevice { origin, input, pending: None, output, stop };
     let engine =
-        Engine::new(device, (network(), SEED), ports(), true, None).expect("a valid network");
+        Engine::new(device, (network(), SEED), ports(), log(), None).expect("a valid network");
     let thread = std::thread::spawn(move || engine.run(&commands));
     for (at, size) in bursts() {
         // Spins, because this tests real time: 60 frames in 43 ms.
@@ -282,7 +374,7 @@ fn the_real_clock_gives_the_same_logical_times_as_virtual_time() {
         to_device.send((now, frame(BOB, size as u16))).expect("the device is listening");
     }
     drop(to_device);
-    let finished = thread.join().expect("no panic");
+    let finished = Ended::from(thread.join().expect("no panic"));
     let log = finished.log();
     let packets: Vec<_> = (log.sent_ns.iter().map(|at| Time(*at as u64)))
         .zip(log.size_bytes.iter().map(|s| u64::from(*s)))
@@ -346,6 +438,17 @@ fn a_packet_that_a_queue_marks_leaves_with_ce_and_a_valid_checksum_unless_a_path
 }
 
 #[test]
+fn an_arp_request_is_answered_at_the_port_at_which_it_came() {
+    let mut request = vec![0xff; 6];
+    request.extend([2, 0x77, 0, 0, 0, 2, 0x08, 0x06, 0, 1, 0x08, 0x00, 6, 4, 0, 1]);
+    request.extend([2, 0x77, 0, 0, 0, 2, 10, 77, 0, 2, 0, 0, 0, 0, 0, 0, 10, 77, 0, 3]);
+    let FrameContent::ArpRequest { reply } = parse(&request) else { panic!("no request") };
+    let (finished, written) = run(vec![(Time::ZERO, PortId(0), request)]);
+    assert_eq!(written, [(PortId(0), reply)]);
+    assert_eq!(finished.counters, Counters { arp_answered: 1, ..Counters::default() });
+}
+
+#[test]
 fn frames_without_a_route_are_counted_and_not_written() {
     let mut ipv6 = frame(BOB, 100);
     ipv6[12..14].copy_from_slice(&[0x86, 0xdd]);
@@ -398,7 +501,7 @@ fn rejected(ports: Vec<PortConfig>) -> String {
     let (sent, _written) = channel();
     let (stop, _commands) = channel();
     let device = ScriptedDevice { now: Time::ZERO, script: VecDeque::new(), wakes: 0, sent, stop };
-    Engine::new(device, (network(), SEED), ports, true, None).err().expect("an error")
+    Engine::new(device, (network(), SEED), ports, log(), None).err().expect("an error")
 }
 
 #[test]
@@ -446,7 +549,7 @@ impl Device for Failing {
         self.device.receive(until, sink);
     }
 
-    fn send(&mut self, port: PortId, frame: &[u8]) -> io::Result<()> {
+    fn send(&mut self, port: PortId, frame: &Outgoing<'_>) -> io::Result<()> {
         self.device.send(port, frame)
     }
 
@@ -456,7 +559,7 @@ impl Device for Failing {
 }
 
 /// One packet from alice to bob every 10 ms; returns the loop's result and how many were written.
-fn run_failing(what: Option<PortId>) -> (Finished, usize) {
+fn run_failing(what: Option<PortId>) -> (Ended, usize) {
     let script = (0..5).map(|i| (Time::from_millis(10 * i), PortId(0), frame(BOB, 100)));
     let (finished, written) = run_on(ports(), script.collect(), |device| Failing { device, what });
     (finished, written.len())

@@ -39,6 +39,7 @@ from rtclab.backend.live.lab.namespaces import (
     create_nodes,
     listen_in_node,
     name_nodes,
+    prioritise_emulator,
     spawn_in_node,
 )
 from rtclab.backend.live.lab.nat import put_behind_nat
@@ -544,6 +545,7 @@ class Session:
         }
         emulator = _native.Emulator(json.dumps(config))
         emulator.start()
+        prioritise_emulator()
         self._emulator = emulator
         self.recorder.run_began_ms = time.time() * 1e3 - emulator.now_ns() / 1e6
         self.recorder.run_began_monotonic_ns = time.monotonic_ns() - emulator.now_ns()

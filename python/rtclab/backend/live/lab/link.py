@@ -20,7 +20,14 @@ from pathlib import Path
 
 from rtclab import _native
 from rtclab.backend.live.connections import Json
-from rtclab.backend.live.lab.namespaces import Emit, call_in_node, create_nodes, node_command, run_in_lab
+from rtclab.backend.live.lab.namespaces import (
+    Emit,
+    call_in_node,
+    create_nodes,
+    node_command,
+    prioritise_emulator,
+    run_in_lab,
+)
 from rtclab.backend.live.lab.process import waiting_ports
 from rtclab.errors import BadInput, RtclabError
 
@@ -237,6 +244,7 @@ def start_emulator(network: Json) -> _native.Emulator:
         emulator.start()
     except OSError as error:  # the capture file cannot be created
         raise RtclabError(error.strerror or str(error)) from error
+    prioritise_emulator()
     return emulator
 
 

@@ -11,7 +11,6 @@ socket in a node for the lab itself.
 
 from __future__ import annotations
 
-import array
 import contextlib
 import ctypes
 import importlib
@@ -24,6 +23,7 @@ import struct
 import subprocess
 import sys
 import threading
+import time
 import traceback
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
@@ -57,6 +57,12 @@ UNSHARE = [
 # With `-m` the module would exist twice, once as __main__.
 SERVE = "import sys; from rtclab.backend.live.lab.namespaces import serve; serve(int(sys.argv[1]))"
 STOP_TIMEOUT_S = 5.0
+EMULATOR_THREAD = "rtclab-emulator"
+"""Name of the thread that carries packets: ``crates/rtclab-emu/src/emulator.rs``."""
+THREAD_START_S = 1.0
+"""How long it may take until the thread has its name."""
+REALTIME_PRIORITY = 1
+"""The lowest one, which is before all ordinary threads."""
 RECEIVE_BYTES = 1 << 20
 
 
@@ -169,10 +175,35 @@ def _converse(
                 on_start(process.pid)
             if "event" in message and on_event is not None:
                 on_event(message["event"])
+            if "emulator_runs" in message:
+                _prioritise_emulator(process.pid)
     if not started:
         check_lab()
     status = process.wait()
     raise LabError(f"the lab ended with exit status {status} before `{request['target']}` had returned")
+
+
+def _prioritise_emulator(unshare: int) -> None:
+    """Gives the emulator real-time priority if this process may do that.
+
+    Args:
+        unshare: id of the parent of the lab's process.
+    """
+    policy = os.SCHED_FIFO | os.SCHED_RESET_ON_FORK
+    with contextlib.suppress(OSError):
+        (lab,) = Path(f"/proc/{unshare}/task/{unshare}/children").read_text().split()
+        for thread in _threads_of_emulator(Path("/proc") / lab):
+            os.sched_setscheduler(thread, policy, os.sched_param(REALTIME_PRIORITY))
+
+
+def _threads_of_emulator(process: Path) -> list[int]:
+    """Ids of the emulator's threads, which have their name soon after they start."""
+    threads = []
+    for task in (process / "task").iterdir():
+        with contextlib.suppress(OSError):  # it has ended meanwhile
+            if (task / "comm").read_text().strip() == EMULATOR_THREAD:
+                threads.append(int(task.name))
+    return threads
 
 
 def _lines(connection: socket.socket) -> Iterator[bytes]:
@@ -195,6 +226,10 @@ def _lines(connection: socket.socket) -> Iterator[bytes]:
 # --- the lab's own process ------------------------------------------------------------------------
 
 
+_senders: list[Callable[[Json], None]] = []
+"""In a lab, what sends a message to its caller."""
+
+
 def serve(file_descriptor: int) -> None:
     """Process 1 of a lab: reads one request, runs it, sends the result and exits."""
     connection = socket.socket(fileno=file_descriptor)
@@ -207,6 +242,7 @@ def serve(file_descriptor: int) -> None:
             stream.write(json.dumps(message) + "\n")
             stream.flush()
 
+    _senders.append(send)
     request = json.loads(stream.readline() or "null")
     if request is None:
         os._exit(1)
@@ -231,6 +267,18 @@ def serve(file_descriptor: int) -> None:
     sys.stderr.flush()
     # Without waiting for threads. The kernel kills everything that still runs in the lab.
     os._exit(0)
+
+
+def prioritise_emulator() -> None:
+    """Asks outside the lab for real-time priority of the emulator, which has just been started.
+
+    In the lab nobody may set that. Outside, root may.
+    """
+    deadline = time.monotonic() + THREAD_START_S
+    while not _threads_of_emulator(Path("/proc/self")) and time.monotonic() < deadline:
+        time.sleep(0.001)
+    for send in _senders:
+        send({"emulator_runs": True})
 
 
 def _end_with_caller(connection: socket.socket) -> None:
@@ -281,9 +329,9 @@ class Node:
 def create_nodes(addresses: dict[str, str]) -> list[Node]:
     """Creates one node per ``{name: IPv4 address}``, all in one /24 such as 10.77.0.0/24.
 
-    In each node ``lo`` and ``eth0`` are up. It has MTU 1500, no IPv6, no offloads (frames leave with complete
-    checksums and within the MTU), permission to ping, and routes only to the other nodes. No frames are
-    delivered until an emulator runs on the ports.
+    In each node ``lo`` and ``eth0`` are up. It has MTU 1500, no IPv6, permission to ping, and routes only
+    to the other nodes. Its kernel leaves checksums, and cutting TCP into packets, to the emulator. No frames
+    are delivered until an emulator runs on the ports.
     """
     return [_create_node(index, name, address) for index, (name, address) in enumerate(addresses.items())]
 
@@ -297,7 +345,7 @@ def _create_node(index: int, name: str, address: str) -> Node:
     with IPRoute() as lab:
         peer = {"ifname": NODE_INTERFACE, "address": node.mac, "net_ns_fd": name}
         lab.link("add", ifname=node.port_interface, kind="veth", mtu=MTU_BYTES, peer=peer)
-    _turn_offloads_off(node.port_interface)
+    _set_offloads(node.port_interface)
     # The end that comes up last can send at once. The other end's queueing discipline swallows frames until a
     # kernel worker activates it, but the emulator bypasses it, so the emulator's port comes up first.
     _bring_up(node.port_interface)
@@ -332,14 +380,14 @@ def create_namespace(name: str) -> None:
 
 
 def set_up_interface(name: str, interface: str, address: str) -> None:
-    """Gives an interface in namespace ``name`` its IPv4 address, turns its offloads off and brings it up."""
+    """Gives an interface in namespace ``name`` its IPv4 address, sets its offloads and brings it up."""
     from pyroute2 import IPRoute
 
     def set_up() -> None:
         with IPRoute() as here:
             index = here.link_lookup(ifname=interface)[0]
             here.addr("add", index=index, address=address, prefixlen=PREFIX_BITS)
-        _turn_offloads_off(interface)
+        _set_offloads(interface)
         _bring_up(interface)
 
     call_in_node(name, set_up)
@@ -394,10 +442,15 @@ def listen_in_node(name: str, address: str, port: int = 0) -> socket.socket:
 # --- system calls ---------------------------------------------------------------------------------
 
 CLONE_NEWNET = 0x40000000  # linux/sched.h
-SIOCETHTOOL = 0x8946  # linux/sockios.h
 SIOCGIFFLAGS, SIOCSIFFLAGS, IFF_UP = 0x8913, 0x8914, 0x1  # linux/sockios.h, linux/if.h
-# linux/ethtool.h: receive checksum, transmit checksum, scatter-gather, TSO, GSO, GRO.
-ETHTOOL_OFFLOADS = {"rx": 0x15, "tx": 0x17, "sg": 0x19, "tso": 0x1F, "gso": 0x24, "gro": 0x2C}
+OFFLOADS = {
+    "tx-checksum-ip-generic",
+    "tx-scatter-gather",
+    "tx-generic-segmentation",
+    "tx-tcp-segmentation",
+    "tx-tcp-ecn-segmentation",
+}
+"""What an interface leaves to the emulator, by ethtool's names: checksums, and cutting TCP into packets."""
 
 
 def _enter_namespace(path: Path) -> None:
@@ -416,12 +469,19 @@ def _write_settings(*interfaces: str) -> None:
     Path("/proc/sys/net/ipv4/ping_group_range").write_text("0 0")
 
 
-def _turn_offloads_off(interface: str) -> None:
-    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as handle:
-        for command in ETHTOOL_OFFLOADS.values():
-            value = array.array("I", [command, 0])
-            request = struct.pack("16sP16x", interface.encode(), value.buffer_info()[0])
-            fcntl.ioctl(handle, SIOCETHTOOL, request)
+def _set_offloads(interface: str) -> None:
+    """Turns the offloads on that the emulator knows, and all others off."""
+    from pyroute2.ethtool.ioctl import IoctlEthtool
+
+    settings = IoctlEthtool(interface)
+    try:
+        features = settings.get_features()
+        for name, is_on, can_change, *_ in list(features):
+            if can_change and is_on != (name in OFFLOADS):
+                features[name] = name in OFFLOADS
+        settings.set_features(features)
+    finally:
+        settings.close()
 
 
 def _bring_up(interface: str) -> None:
