@@ -91,7 +91,7 @@ bench: $(VENV)/built-dev $(if $(BASE),target/bench/$(BASE)/built) ## figures, no
 instructions: machine             ## instructions and cache misses of simulations, against their limits; BASE=COMMIT: against that commit
 	$(PYTHON) -m tools.instructions $(if $(BASE),--base $(BASE))
 
-same-bytes: $(VENV)/built-dev target/bench/$(BASE)/built ## whether 78 simulated configurations have the same bytes as BASE=COMMIT
+same-bytes: $(VENV)/built-dev target/bench/$(BASE)/built ## whether half a hundred simulated configurations have the same bytes as BASE=COMMIT
 	$(BIN)/python tests/same_bytes.py --base target/bench/$(BASE)
 
 target/bench/%/built:

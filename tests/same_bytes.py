@@ -1,4 +1,4 @@
-"""Whether this tree simulates the same bytes as another commit, for 78 configurations.
+"""Whether this tree simulates the same bytes as another commit, for half a hundred configurations.
 
 ``make same-bytes BASE=COMMIT`` prints a line for each configuration that differs, with the first columns that
 do, and ends with 1 if there is one. Together the configurations have every topology, stack, control, kind of
@@ -49,7 +49,17 @@ LONGEST_NS = 120_000_000_000
 PAPERS = {"singh2013": 6, "abello2013": 4, "jansen2017": 6, "iqbal": 6}
 """Every how many-th condition of each paper is simulated."""
 
-CONTROLS = ("goog-cc", "remb", "fixed", "rrtcc-2013", "gcc-2016", "dynamic-alpha", "fixed-alpha")
+CONTROLS = (
+    "goog-cc",
+    "remb",
+    "fixed",
+    "rrtcc-2013",
+    "gcc-2016",
+    "dynamic-alpha",
+    "fixed-alpha",
+    "nada",
+    "scream",
+)
 
 MESH = """
 name = "mesh"
@@ -82,19 +92,24 @@ flows = 2
 start = "3 s"
 end = "15 s"
 """
-SFU_OF_EIGHT = (
-    "".join(f"[participants.p{number}]\n" for number in range(8))
-    + """
+MEETING = """
 [video]
 max_bitrate = "400 kbit/s"
 [audio]
 [link]
 up = { capacity = "1 Mbit/s", delay = "20 ms", queue = "300 ms" }
 down = { capacity = "3 Mbit/s", delay = "30 ms", queue = "300 ms", loss = "2 %" }
+"""
+SFU = """
 [[calls]]
 kind = "sfu"
 """
-)
+LATE = """
+[participants.late]
+join = "3 s"
+leave = "6 s"
+"""
+"""Joins and leaves a meeting in which nodes have fallen into parts."""
 
 
 def configurations() -> dict[str, tuple[str, list[str]]]:
@@ -113,8 +128,16 @@ def configurations() -> dict[str, tuple[str, list[str]]]:
         text = TRAFFIC + f'congestion_control = "{algorithm}"\n'
         found[f"traffic, {algorithm}"] = (text, ["record=packets"])
     found["traffic, UDP"] = (TRAFFIC + 'protocol = "udp"\nrate = "2 Mbit/s"\n', ["record=packets"])
-    found["SFU of eight"] = ('name = "sfu"\nduration = "12 s"\n' + SFU_OF_EIGHT, ["record=packets"])
+    found["SFU of eight"] = (_meeting(8, 12) + SFU, ["record=packets"])
+    # Meetings of so many ends go in windows on one thread, too.
+    found["SFU of fourteen"] = (_meeting(13, 8) + LATE + SFU, ["record=packets"])
+    found["mesh of seventeen"] = (_meeting(16, 8) + LATE, ["record=packets"])
     return found
+
+
+def _meeting(people: int, seconds: int) -> str:
+    names = "".join(f"[participants.p{number}]\n" for number in range(people))
+    return f'name = "meeting"\nduration = "{seconds} s"\n{names}{MEETING}'
 
 
 def papers(every: dict[str, int]) -> dict[str, tuple[str, list[str]]]:
@@ -122,9 +145,14 @@ def papers(every: dict[str, int]) -> dict[str, tuple[str, list[str]]]:
     found: dict[str, tuple[str, list[str]]] = {}
     for paper, step in every.items():
         files = sorted((TREE / "papers").glob(f"rtclab_papers/**/{paper}/*.toml"))
-        for file in [file for file in files if "\nname = " in f"\n{file.read_text()}"][::step]:
+        for file in [file for file in files if _runs(file.read_text())][::step]:
             found[f"{paper}/{file.stem}"] = (str(file), ["record=seconds"])
     return found
+
+
+def _runs(text: str) -> bool:
+    """Whether a file is a scenario, and not a profile that others extend."""
+    return "\nname = " in f"\n{text}" and "\nprofile = true" not in f"\n{text}"
 
 
 def digests(wanted: dict[str, tuple[str, list[str]]]) -> dict[str, dict[str, str]]:
