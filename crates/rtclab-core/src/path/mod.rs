@@ -350,6 +350,13 @@ impl<P> Path<P> {
     /// Advances the serialiser to `now`.
     #[inline]
     pub(crate) fn advance(&mut self, now: Time) {
+        if self.schedule.len() > 0 || self.in_service.is_some() {
+            self.end_services(now);
+        }
+    }
+
+    /// Ends all services that end by `now`, and begins those behind them.
+    fn end_services(&mut self, now: Time) {
         self.schedule.advance(now);
         while self.in_service.as_ref().is_some_and(|service| service.finish <= now) {
             self.finish_service();
