@@ -12,9 +12,8 @@
 //! those from one path come in the order in which the packets went on its wire (`ingress::Position`).
 //!
 //! An exit is *foreseen* if nothing that is sent later can change it. Every packet on a wire has a foreseen exit. A
-//! *plain* path (`path::schedule`) puts each packet on its wire as the packet enters, so there the queue and the
-//! serialiser are numbers only. Any other path puts a packet on its wire when its service ends. Foreseen exits save events
-//! in two ways:
+//! *plain* path (`path::schedule`) puts each packet on its wire as the packet enters, and only counts what waits. Any other
+//! path puts a packet on its wire when its service ends. Foreseen exits save events in two ways:
 //!
 //! - A path that leads to another one *offers* each packet that goes on its wire. The network takes the packet into the
 //!   `Ingress` of the next path if that path is certain to have room for it. The exit is then no event: the packet

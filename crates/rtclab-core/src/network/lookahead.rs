@@ -73,8 +73,8 @@ impl<P> Network<P> {
         (LEAST..Time::MAX).contains(&time).then_some(Lookahead { time, last })
     }
 
-    /// Takes all deliveries before `until` out of the network, path by path, and those of one path in order. Everything before `now` has happened, and `until`
-    /// is at most the time of the lookahead later.
+    /// Takes all deliveries before `until` out of the network: path by path, and in order from each path. Everything before
+    /// `now` has happened, and `until` is at most the time of the lookahead later.
     pub(crate) fn take_deliveries(
         &mut self,
         lookahead: &Lookahead,

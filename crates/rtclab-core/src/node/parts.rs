@@ -54,6 +54,7 @@ impl Parts {
         Parts { places, parts: parts.into_iter().map(part).collect() }
     }
 
+    /// Sets when an end is due. An end that is in no part is left out.
     pub(super) fn set(&mut self, index: usize, timeout: Option<Time>) {
         if let Some((part, place)) = self.places[index] {
             self.parts[part].timeouts.set(place, timeout);
@@ -89,13 +90,13 @@ impl Node {
         self.parts.insert(Box::new(parts)).parts.len()
     }
 
-    /// Whether its ends could share nothing.
+    /// Whether nothing that the node has is shared by all its ends.
     fn may_split(&self) -> bool {
         let alone = self.host.is_none() && self.nat.is_none() && self.rooms.is_empty();
         alone && !self.is_whole && self.relayed.is_empty() && !self.relays_over_tcp()
     }
 
-    /// Makes one of the parts again.
+    /// Joins the parts again.
     pub(crate) fn join(&mut self) {
         if self.parts.take().is_some() {
             for (index, end) in self.ends.iter().enumerate() {
@@ -128,7 +129,7 @@ impl Node {
 }
 
 impl End {
-    /// Whether all ends of a node may share it.
+    /// Whether all other ends of its node may use it.
     fn is_shared(&self) -> bool {
         matches!(self, End::Page(_) | End::Signalling(_))
     }

@@ -11,7 +11,7 @@ use crate::ecn::Ecn;
 use crate::units::{Bytes, Time};
 use std::collections::VecDeque;
 
-/// A packet on the wire whose service may not have ended, and how it was before.
+/// What a path must know to recall a packet from the wire.
 struct Scheduled {
     /// When its service begins.
     start: Time,
@@ -27,9 +27,9 @@ struct Scheduled {
 pub(super) struct Schedule {
     /// The last packet whose service has begun.
     begun: Option<Scheduled>,
-    /// Those whose service has not begun, in order.
+    /// Packets whose service has not begun, in order.
     waiting: VecDeque<Scheduled>,
-    /// Bytes of those.
+    /// Bytes of the waiting packets.
     bytes: Bytes,
     /// End of the last service.
     free: Time,
@@ -88,8 +88,8 @@ impl<P> Path<P> {
         self.put_on_wire(self.last_arrival, start - now, packet);
     }
 
-    /// Takes the packets whose service has not ended at `now` off the wire, and puts them where those of other paths are:
-    /// into the queue and into service.
+    /// Takes the packets whose service has not ended at `now` off the wire, and puts them into service and into the queue, as
+    /// on a path that is not plain.
     pub(super) fn recall(&mut self, now: Time) {
         let Schedule { begun, waiting, free, .. } = std::mem::take(&mut self.schedule);
         let end = waiting.front().map_or(free, |next| next.start);
@@ -114,7 +114,7 @@ impl<P> Path<P> {
         }
     }
 
-    /// Takes the last packet off the wire; returns it as it was before, and how long it waits.
+    /// Takes the last packet off the wire; returns it as it entered, and how long it waits.
     fn take_back(&mut self, scheduled: Scheduled) -> Option<(Packet<P>, Time)> {
         let OnWire { queued, packet, .. } = self.wire.pop_back()?;
         self.count -= 1;

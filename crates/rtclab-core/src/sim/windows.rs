@@ -209,8 +209,8 @@ struct Deliveries {
     arrived: Vec<Vec<Arrived>>,
     /// Datagrams that servers and relays pass on, in order.
     passing: VecDeque<(EventKey, NodeId, u32)>,
-    /// In which order things happen: when, and where they are. For deliveries that is a path and a place among all of
-    /// them; for what nodes did, a node and a place there.
+    /// The order of deliveries, as time, path and index in `deliveries`. Later, the order of outputs, as time, node and index
+    /// among the outputs of that node.
     order: Vec<(Time, u32, u32)>,
 }
 

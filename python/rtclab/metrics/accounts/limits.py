@@ -404,7 +404,7 @@ def _sent_bps(trace: Trace, flow: str, at_ns: IntegerArray) -> Array:
     if were_recorded(trace):
         begin_ns = span_ns(trace.whole, flow)[0]
         past_s = np.minimum(at_ns - begin_ns, NS_PER_S).clip(min=1) / NS_PER_S
-        # That of a sender is asked for again for each of its receivers.
+        # Each receiver of a sender asks for the sums of that sender.
         is_forwarded = trace.manifest.flows[flow].forwarded
         sent = _sent_bytes(trace, flow) if is_forwarded else trace.cached(_sent_bytes, flow)
         return 8 * sent.in_second(at_ns) / past_s
