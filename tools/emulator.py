@@ -6,6 +6,7 @@ emulator with a pair of veth interfaces without it; it needs iperf3.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import socket
@@ -279,9 +280,10 @@ def _emulator_cpu_s() -> float:
     """CPU time of the emulator's thread in this process so far."""
     ticks = 0
     for task in Path("/proc/self/task").iterdir():
-        if (task / "comm").read_text().strip() == EMULATOR_THREAD:
-            _, fields = (task / "stat").read_text().rsplit(")", 1)
-            ticks += sum(map(int, fields.split()[11:13]))  # utime and stime of proc_pid_stat(5)
+        with contextlib.suppress(OSError):  # the thread has ended meanwhile
+            if (task / "comm").read_text().strip() == EMULATOR_THREAD:
+                _, fields = (task / "stat").read_text().rsplit(")", 1)
+                ticks += sum(map(int, fields.split()[11:13]))  # utime and stime of proc_pid_stat(5)
     return ticks / os.sysconf("SC_CLK_TCK")
 
 
