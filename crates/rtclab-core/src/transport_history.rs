@@ -6,6 +6,7 @@
 use crate::cc::{PacketReport, SentPacket};
 use crate::packet::{Ecn, Kind};
 use crate::rtp::SeqUnwrapper;
+use crate::rtp::places::Places;
 use crate::rtp::rtcp::{CongestionFeedback, ReportClock};
 use crate::stack::FeedbackKind;
 use crate::units::{Bytes, RemoteTime, Time};
@@ -15,7 +16,7 @@ use std::collections::VecDeque;
 const WINDOW: Time = Time::from_secs(60);
 
 /// Number of RTP sequence numbers.
-const NUMBERS: usize = 1 << 16;
+const NUMBERS: i64 = 1 << 16;
 
 /// SSRC and sequence number of a packet, by which feedback of RFC 8888 names it.
 pub(crate) type RtpNumber = (u32, u16);
@@ -98,42 +99,26 @@ pub(crate) fn named_packets(
 struct SentNumbers {
     ssrc: u32,
     unwrapper: SeqUnwrapper,
-    /// Unwrapped number of the first place.
-    first: i64,
     /// Transport-wide sequence number of the newest packet with each number; `None` if it is not kept.
-    packets: VecDeque<Option<i64>>,
+    packets: Places<i64>,
 }
 
 impl SentNumbers {
     fn new(ssrc: u32) -> Self {
-        SentNumbers { ssrc, unwrapper: SeqUnwrapper::default(), first: 0, packets: VecDeque::new() }
+        SentNumbers { ssrc, unwrapper: SeqUnwrapper::default(), packets: Places::default() }
     }
 
     /// Notes that a packet with this number is sent.
     fn note(&mut self, seq: u16, transport_seq: i64) {
         let seq = self.unwrapper.unwrap(seq);
-        if self.packets.is_empty() {
-            self.first = seq;
-        }
-        for _ in seq..self.first {
-            self.packets.push_front(None);
-        }
-        self.first = self.first.min(seq);
-        let index = (seq - self.first) as usize;
-        if index >= self.packets.len() {
-            self.packets.resize(index + 1, None);
-        }
-        self.packets[index] = Some(transport_seq);
-        while self.packets.len() > NUMBERS {
-            self.packets.pop_front();
-            self.first += 1;
-        }
+        *self.packets.reach(seq) = Some(transport_seq);
+        self.packets.forget_before(self.packets.end() - NUMBERS);
     }
 
     /// The place of the packet with this number.
     fn place(&mut self, seq: u16) -> Option<&mut Option<i64>> {
-        let index = seq.wrapping_sub(self.first as u16);
-        self.packets.get_mut(usize::from(index))
+        let first = self.packets.first();
+        self.packets.get_mut(first + i64::from(seq.wrapping_sub(first as u16)))
     }
 
     /// Forgets a packet, unless a newer one has its number.
@@ -141,10 +126,7 @@ impl SentNumbers {
         if let Some(place) = self.place(seq).filter(|place| **place == Some(transport_seq)) {
             *place = None;
         }
-        while self.packets.front().is_some_and(Option::is_none) {
-            self.packets.pop_front();
-            self.first += 1;
-        }
+        self.packets.forget_while(|_, place| place.is_none());
     }
 }
 
@@ -645,11 +627,16 @@ mod tests {
         }
         assert_eq!((history.missing.len(), history.flight.len()), (1, 0));
         let places = |history: &TransportHistory<u32>| {
-            history.by_number.iter().flatten().map(|stream| stream.packets.len()).sum::<usize>()
+            history
+                .by_number
+                .iter()
+                .flatten()
+                .map(|stream| stream.packets.end() - stream.packets.first())
+                .sum::<i64>()
         };
         assert_eq!(places(&history), 0);
         let late = WINDOW + Time::from_secs(1);
-        history.sent(departure(200_000, late, (VIDEO, 1), Ecn::Ect1));
+        history.sent(departure(200_000, late, (VIDEO, 200_000_u32 as u16), Ecn::Ect1));
         assert_eq!((history.missing.len(), history.flight.len()), (0, 1));
         assert_eq!(places(&history), 1);
     }

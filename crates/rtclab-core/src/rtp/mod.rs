@@ -16,6 +16,7 @@ pub mod vp8;
 mod cursor;
 mod dtls;
 mod error;
+pub(crate) mod places;
 
 pub use error::{ParseError, WriteError};
 pub use extension::{AbsSendTime, AudioLevel, ExtensionId, ExtensionIds, Extensions};

@@ -4,6 +4,7 @@
 
 use crate::media::grid::Grid;
 use crate::rtp::SeqUnwrapper;
+use crate::rtp::places::Places;
 use crate::rtp::rtcp::TransportFeedback;
 use crate::units::{Bitrate, Bytes, Time};
 
@@ -22,7 +23,7 @@ const MAX_PACKETS: i64 = 500;
 /// Arrivals that were reported are forgotten after this (kBackWindow).
 const BACK_WINDOW: Time = Time::from_millis(500);
 /// Arrivals of at most this many consecutive sequence numbers are kept (kMaxNumberOfPackets).
-const MAX_KEPT: usize = 1 << 15;
+const MAX_KEPT: i64 = 1 << 15;
 
 #[derive(Default)]
 pub(super) struct ArrivalLog {
@@ -33,10 +34,8 @@ pub(super) struct ArrivalLog {
     unwrapper: SeqUnwrapper,
     /// First sequence number of the next report.
     base: i64,
-    /// Sequence number of the first of the arrivals kept.
-    first: i64,
-    /// Arrival times by sequence number minus `first`; `None` for packets that have not arrived.
-    seen: Vec<Option<Time>>,
+    /// Arrival times of the packets that have arrived.
+    seen: Places<Time>,
     pub(super) next_report: Option<Time>,
     count: u8,
 }
@@ -52,61 +51,29 @@ impl ArrivalLog {
         if self.next_report.is_none() {
             self.next_report = Some(self.timer(now + self.interval.unwrap_or(FIRST_INTERVAL)));
         }
-        if self.seen.is_empty() {
-            (self.base, self.first) = (seq, seq);
-        }
-        if self.base == self.end() {
-            self.forget(seq, now);
-        }
+        self.forget(seq, now);
         // A late packet, or another copy of one, is reported again together with all that follow it.
         self.base = self.base.min(seq);
         self.insert(seq, now);
-        self.base = self.base.max(self.first);
+        self.base = self.base.max(self.seen.first());
     }
 
-    /// One more than the highest sequence number kept.
-    fn end(&self) -> i64 {
-        self.first + self.seen.len() as i64
-    }
-
-    /// Drops what is below `seq` and arrived before the window.
+    /// Drops what is below `seq` and arrived before the window, if all is reported.
     fn forget(&mut self, seq: i64, now: Time) {
         let Some(oldest) = now.0.checked_sub(BACK_WINDOW.0).map(Time) else { return };
-        let below = seq.min(self.end()) - self.first;
-        let is_old = |arrival: &Option<Time>| arrival.is_none_or(|at| at <= oldest);
-        let old = self.seen.iter().take(below.max(0) as usize).take_while(|at| is_old(at)).count();
-        self.drop_first(old);
-    }
-
-    fn drop_first(&mut self, count: usize) {
-        if count == 0 {
-            return;
+        if self.base == self.seen.end() {
+            let is_old = |arrival: &Option<Time>| arrival.is_none_or(|at| at <= oldest);
+            self.seen.forget_while(|at, arrival| at < seq && is_old(arrival));
         }
-        self.seen.drain(..count);
-        self.first += count as i64;
     }
 
     /// Keeps the first arrival of a packet, unless the packet is too far below the others.
     fn insert(&mut self, seq: i64, now: Time) {
-        if seq < self.first {
-            let before = (self.first - seq) as usize;
-            if self.seen.len() + before > MAX_KEPT {
-                return;
-            }
-            self.seen.splice(0..0, std::iter::repeat_n(None, before));
-            self.first = seq;
+        if seq < self.seen.end() - MAX_KEPT {
+            return;
         }
-        let index = (seq - self.first) as usize;
-        match self.seen.get_mut(index) {
-            Some(seen) => {
-                seen.get_or_insert(now);
-            }
-            None => {
-                self.seen.resize(index, None);
-                self.seen.push(Some(now));
-            }
-        }
-        self.drop_first(self.seen.len().saturating_sub(MAX_KEPT));
+        self.seen.reach(seq).get_or_insert(now);
+        self.seen.forget_before(self.seen.end() - MAX_KEPT);
     }
 
     /// Schedules the next report: after the fixed interval, or so that reports take their share of `rate`.
@@ -126,7 +93,7 @@ impl ArrivalLog {
 
     /// The next report, from the base to the highest sequence number seen.
     pub(super) fn take(&mut self, ssrcs: (u32, u32)) -> Option<TransportFeedback> {
-        let pending = &self.seen[(self.base - self.first) as usize..];
+        let pending = self.seen.side_by_side(self.base);
         let highest = pending.iter().rposition(Option::is_some)?;
         let last = highest.min(MAX_PACKETS as usize - 1);
         let (report, covered) = TransportFeedback::from_arrivals(
@@ -204,14 +171,14 @@ mod tests {
     #[test]
     fn what_is_kept_is_bounded_however_far_sequence_numbers_jump() {
         let mut arrivals = ArrivalLog::default();
-        for jump in 0..20_u16 {
-            arrivals.note(Time::ZERO, jump.wrapping_mul(30_000));
-            assert!(arrivals.seen.len() <= MAX_KEPT, "{}", arrivals.seen.len());
+        let jumps = (0..20_u16).map(|jump| jump.wrapping_mul(30_000));
+        for seq in jumps.chain([19_u16.wrapping_mul(30_000).wrapping_sub(32_767)]) {
+            arrivals.note(Time::ZERO, seq);
+            let kept = arrivals.seen.end() - arrivals.seen.first();
+            assert!((1..=MAX_KEPT).contains(&kept), "{kept}");
         }
-        arrivals.note(Time::ZERO, 19_u16.wrapping_mul(30_000).wrapping_sub(32_767));
-        assert!(arrivals.seen.len() <= MAX_KEPT, "{}", arrivals.seen.len());
         while arrivals.take((1, 2)).is_some() {}
-        assert_eq!(arrivals.base, arrivals.end());
+        assert_eq!(arrivals.base, arrivals.seen.end());
     }
 
     #[test]

@@ -5,10 +5,10 @@
 
 use crate::media::grid::Grid;
 use crate::packet::{Ecn, IP_UDP_BYTES, SRTCP_BYTES};
+use crate::rtp::places::Places;
 use crate::rtp::rtcp::{ArrivalOffset, CcfbArrival, CongestionFeedback, NtpTime, StreamArrivals};
 use crate::rtp::{RtcpPacket, RtpHeader, SeqUnwrapper};
 use crate::units::{Bitrate, Bytes, Time};
-use std::collections::VecDeque;
 
 /// Shortest interval between reports (`min_send_delta`).
 const MIN_INTERVAL: Time = Time::from_millis(25);
@@ -118,10 +118,8 @@ struct Seen {
 #[derive(Default)]
 struct StreamLog {
     unwrapper: SeqUnwrapper,
-    /// Number of the first place in `seen`.
-    first: i64,
-    /// Packets by their numbers; `None` for one that has not arrived.
-    seen: VecDeque<Option<Seen>>,
+    /// Packets that have arrived.
+    seen: Places<Seen>,
     /// First number of the next report; `None` before the first packet.
     next: Option<i64>,
     /// One more than the highest number reported, or the first number that arrived.
@@ -137,18 +135,7 @@ impl StreamLog {
         if seq < self.reported - MAX_BACK {
             return;
         }
-        if self.seen.is_empty() {
-            self.first = seq;
-        }
-        for _ in seq..self.first {
-            self.seen.push_front(None);
-        }
-        self.first = self.first.min(seq);
-        let index = (seq - self.first) as usize;
-        if index >= self.seen.len() {
-            self.seen.resize(index + 1, None);
-        }
-        match &mut self.seen[index] {
+        match self.seen.reach(seq) {
             place @ None => *place = Some(Seen { at: now, ecn }),
             Some(seen) => {
                 if ecn != Ecn::CongestionExperienced || seen.ecn == ecn {
@@ -157,27 +144,16 @@ impl StreamLog {
                 seen.ecn = ecn;
             }
         }
-        self.forget_before(self.end() - MAX_KEPT);
+        self.seen.forget_before(self.seen.end() - MAX_KEPT);
         // What is late, or is marked late, is reported again together with all that follows it.
         let lowest = seq - (MAX_BLOCKS as i64 - 1);
         self.next = self.next.map(|next| next.min(seq).max(lowest));
     }
 
-    /// One more than the highest number that has arrived.
-    fn end(&self) -> i64 {
-        self.first + self.seen.len() as i64
-    }
-
-    fn forget_before(&mut self, seq: i64) {
-        while self.first < seq && self.seen.pop_front().is_some() {
-            self.first += 1;
-        }
-    }
-
     /// What there is to report.
     fn pending(&self) -> Option<(i64, usize)> {
-        let next = self.next?.max(self.first);
-        (self.end() > next).then(|| (next, (self.end() - next) as usize))
+        let (next, end) = (self.next?.max(self.seen.first()), self.seen.end());
+        (end > next).then(|| (next, (end - next) as usize))
     }
 
     fn has_more(&self) -> bool {
@@ -190,14 +166,13 @@ impl StreamLog {
         let count = count.min(limit);
         let end = next + count as i64;
         let mut arrivals = vec![None; count];
-        let seen = self.seen.range((next - self.first) as usize..(end - self.first) as usize);
-        for (arrival, seen) in arrivals.iter_mut().zip(seen) {
+        for (arrival, seen) in arrivals.iter_mut().zip(self.seen.range(next, end)) {
             let offset = |at: Time| ArrivalOffset::from_time(now.saturating_sub(at));
             *arrival = seen.map(|Seen { at, ecn }| CcfbArrival { ecn, offset: offset(at) });
         }
         self.next = Some(end);
         self.reported = self.reported.max(end);
-        self.forget_before(self.reported - MAX_BACK);
+        self.seen.forget_before(self.reported - MAX_BACK);
         (count > 0).then_some((next as u16, arrivals))
     }
 }
@@ -386,7 +361,8 @@ mod tests {
                 assert!(report.streams[0].arrivals.len() <= MAX_BLOCKS);
             }
             let [(VIDEO, stream)] = &log.streams[..] else { panic!("one stream") };
-            assert!(stream.seen.len() <= MAX_KEPT as usize, "{}", stream.seen.len());
+            let kept = stream.seen.end() - stream.seen.first();
+            assert!((1..=MAX_KEPT).contains(&kept), "{kept}");
         }
     }
 }
