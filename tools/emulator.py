@@ -1,11 +1,13 @@
 """Benchmarks the emulator of live calls: its rate, how late its packets are, and what it adds to the kernel.
 
 ``make bench`` measures at more than a link of 100 Mbit/s can carry. ``python -m tools.emulator`` compares the
-emulator with a pair of veth interfaces without it; it needs iperf3.
+emulator with a pair of veth interfaces without it, and with ``--rattan PROGRAM`` with that emulator; it needs
+iperf3.
 """
 
 from __future__ import annotations
 
+import argparse
 import contextlib
 import json
 import os
@@ -13,7 +15,8 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -195,19 +198,29 @@ IPERF_START_S = 1.0
 UNLIMITED = 0
 
 
+@dataclass(frozen=True)
+class Carrier:
+    """What connects two ends: how commands run there, the address of the core, and CPU time so far."""
+
+    client: list[str]
+    core: list[str]
+    address: str
+    cpu_s: Callable[[], float]
+
+
 def compare_with_kernel(
     carrier: str, *, load_bps: int = UNLIMITED, delay_ms: float = 0.0, s: float = 10.0
 ) -> Json:
-    """Sends TCP and probes through a carrier: ``emulator``, or ``veth``, which is the kernel alone.
+    """Sends TCP and probes through a carrier.
 
     Args:
-        carrier: what connects the two ends.
+        carrier: ``emulator``; ``veth``, which is the kernel alone; or the path of the program ``rattan``.
         load_bps: rate of the TCP; ``UNLIMITED`` is as fast as it goes.
-        delay_ms: delay each way, of the emulator only.
+        delay_ms: delay each way; of ``veth`` none.
         s: how long the TCP sends.
 
-    Returns ``bps`` of the TCP, and ``added_ms``, quantiles of the probes' one-way delay less ``delay_ms``;
-    of the emulator also ``core_share``, the CPU time of its thread, ``ns_per_packet``, and its ``late_ms``.
+    Returns ``bps`` of the TCP; ``added_ms``, quantiles of the probes' one-way delay less ``delay_ms``; and
+    ``core_share``, the CPU time of the emulator's thread, or of all threads of rattan, as a share of a core.
     """
     argument = {"carrier": carrier, "load": load_bps, "delay_ms": delay_ms, "s": s}
     return run_in_lab("tools.emulator:carried", argument)
@@ -215,94 +228,117 @@ def compare_with_kernel(
 
 def carried(argument: Json, _emit: Emit) -> Json:
     """The part of :func:`compare_with_kernel` that runs in the lab."""
-    emulator = None
-    if argument["carrier"] == "veth":
-        _connect_by_veth()
-    else:
-        path: Json = {"delay": {"kind": "constant", "ns": round(argument["delay_ms"] * 1e6)}}
-        emulator = start_emulator(link_network(path, path, seed=1))
-    begin, cpu_before_s = time.monotonic(), _emulator_cpu_s()
-    iperf = [*_iperf(["-s", "-1"], CORE)]
-    server = subprocess.Popen(iperf, stdout=subprocess.DEVNULL)
-    time.sleep(IPERF_START_S)
-    rate = ["-b", str(argument["load"])] if argument["load"] else []
-    options = ["-J", "-c", ADDRESSES[CORE], "-t", str(argument["s"] + IPERF_START_S), *rate]
-    client = subprocess.Popen(_iperf(options, CLIENT), stdout=subprocess.PIPE, text=True)
-    time.sleep(IPERF_START_S)
-    delays_ms = _probed_ms(round(0.9 * argument["s"] / PROBE_INTERVAL_S))
-    report = json.loads(client.communicate()[0])
-    server.wait()
-    spent_s, took_s = _emulator_cpu_s() - cpu_before_s, time.monotonic() - begin
+    connect = {"veth": _veth, "emulator": _emulator}.get(argument["carrier"], _rattan)
+    with connect(argument) as ends:
+        begin, cpu_before_s = time.monotonic(), ends.cpu_s()
+        server = subprocess.Popen([*ends.core, "iperf3", "-s", "-1"], stdout=subprocess.DEVNULL)
+        time.sleep(IPERF_START_S)
+        rate = ["-b", str(argument["load"])] if argument["load"] else []
+        options = ["-J", "-c", ends.address, "-t", str(argument["s"] + IPERF_START_S), *rate]
+        client = subprocess.Popen([*ends.client, "iperf3", *options], stdout=subprocess.PIPE, text=True)
+        time.sleep(IPERF_START_S)
+        delays_ms = _probed_ms(ends, round(0.9 * argument["s"] / PROBE_INTERVAL_S))
+        report = json.loads(client.communicate()[0])
+        server.wait()
+        core_share = (ends.cpu_s() - cpu_before_s) / (time.monotonic() - begin)
     added = np.quantile(delays_ms, [0.5, 0.99, 0.999]) - argument["delay_ms"]
-    figures: Json = {
+    return {
         "bps": report["end"]["sum_received"]["bits_per_second"],
         "added_ms": dict(zip(("p50", "p99", "p99.9"), added.tolist(), strict=True)),
+        "core_share": core_share,
     }
-    if emulator is not None:
-        summary = stopped(emulator)
-        packets = sum(pair["packets"] for pair in summary["traffic"])
-        figures["core_share"] = spent_s / took_s
-        figures["ns_per_packet"] = 1e9 * spent_s / packets
-        figures["late_ms"] = {q: summary["lateness"][f"{q}_ns"] / 1e6 for q in ("p50", "p99")}
-    return figures
 
 
-def _iperf(options: list[str], node: str) -> list[str]:
-    return node_command(node, ["iperf3", *options])
+@contextlib.contextmanager
+def _emulator(argument: Json) -> Iterator[Carrier]:
+    path: Json = {"delay": {"kind": "constant", "ns": round(argument["delay_ms"] * 1e6)}}
+    emulator = start_emulator(link_network(path, path, seed=1))
+    yield Carrier(node_command(CLIENT, []), node_command(CORE, []), ADDRESSES[CORE], _emulator_cpu_s)
+    stopped(emulator)
 
 
-def _connect_by_veth() -> None:
+@contextlib.contextmanager
+def _veth(_argument: Json) -> Iterator[Carrier]:
     for name in (CLIENT, CORE):
         create_namespace(name)
-
-    def run(node: str, *words: str) -> None:
-        subprocess.run(node_command(node, words), check=True)
-
+    client, core = node_command(CLIENT, []), node_command(CORE, [])
     peer = ["type", "veth", "peer", "name", NODE_INTERFACE, "netns", CORE]
-    run(CLIENT, "ip", "link", "add", NODE_INTERFACE, *peer)
-    for name in (CLIENT, CORE):
-        run(name, "ip", "address", "add", f"{ADDRESSES[name]}/{PREFIX_BITS}", "dev", NODE_INTERFACE)
-        run(name, "ip", "link", "set", NODE_INTERFACE, "up")
+    subprocess.run([*client, "ip", "link", "add", NODE_INTERFACE, *peer], check=True)
+    for name, prefix in ((CLIENT, client), (CORE, core)):
+        address = f"{ADDRESSES[name]}/{PREFIX_BITS}"
+        subprocess.run([*prefix, "ip", "address", "add", address, "dev", NODE_INTERFACE], check=True)
+        subprocess.run([*prefix, "ip", "link", "set", NODE_INTERFACE, "up"], check=True)
+    yield Carrier(client, core, ADDRESSES[CORE], lambda: 0.0)
 
 
-def _probed_ms(count: int) -> list[float]:
-    """One-way delays of packets from ``client`` to ``core``."""
+@contextlib.contextmanager
+def _rattan(argument: Json) -> Iterator[Carrier]:
+    """Rattan runs a command in a namespace of its own, and the far end is the namespace that it runs in."""
+    delay = f"{argument['delay_ms']:g}ms"
+    delays = ["--uplink-delay", delay, "--downlink-delay", delay] if argument["delay_ms"] else []
+    # It says its name and the far end's address to the command, which stays until its input ends.
+    command = ["sh", "-c", "echo ns-left-$RATTAN_ID $RATTAN_BASE; cat"]
+    with subprocess.Popen(
+        [argument["carrier"], "link", *delays, "--left-stdout", "--", *command],
+        env=os.environ | {"HOME": "/run", "XDG_CACHE_HOME": "/run"},
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        text=True,
+    ) as process:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        name, address = next(line for line in process.stdout if line.startswith("ns-left-")).split()
+        yield Carrier(node_command(name, []), [], address, lambda: _cpu_s(Path(f"/proc/{process.pid}")))
+        process.stdin.close()
+
+
+def _probed_ms(ends: Carrier, count: int) -> list[float]:
+    """One-way delays of packets from the client to the core."""
     receive = [sys.executable, "-c", RECEIVE, str(PROBE_PORT), str(count), str(PROBE_PATIENCE_S)]
-    receiver = subprocess.Popen(node_command(CORE, receive), stdout=subprocess.PIPE, text=True)
+    receiver = subprocess.Popen([*ends.core, *receive], stdout=subprocess.PIPE, text=True)
     assert receiver.stdout is not None
     receiver.stdout.readline()
-    send = [ADDRESSES[CORE], str(PROBE_PORT), str(count), str(PROBE_INTERVAL_S)]
-    subprocess.run(node_command(CLIENT, [sys.executable, "-c", PROBE, *send]), check=True)
+    send = [ends.address, str(PROBE_PORT), str(count), str(PROBE_INTERVAL_S)]
+    subprocess.run([*ends.client, sys.executable, "-c", PROBE, *send], check=True)
     return [int(delay) / 1e6 for delay in receiver.communicate()[0].split()]
 
 
 def _emulator_cpu_s() -> float:
     """CPU time of the emulator's thread in this process so far."""
-    ticks = 0
+    spent_s = 0.0
     for task in Path("/proc/self/task").iterdir():
         with contextlib.suppress(OSError):  # the thread has ended meanwhile
             if (task / "comm").read_text().strip() == EMULATOR_THREAD:
-                _, fields = (task / "stat").read_text().rsplit(")", 1)
-                ticks += sum(map(int, fields.split()[11:13]))  # utime and stime of proc_pid_stat(5)
-    return ticks / os.sysconf("SC_CLK_TCK")
+                spent_s += _cpu_s(task)
+    return spent_s
+
+
+def _cpu_s(task: Path) -> float:
+    """CPU time of a process or thread so far."""
+    _, fields = (task / "stat").read_text().rsplit(")", 1)
+    return sum(map(int, fields.split()[11:13])) / os.sysconf("SC_CLK_TCK")  # utime, stime of proc_pid_stat(5)
 
 
 def main() -> None:
     """Prints a table of what carries, and what it adds."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--rattan", metavar="PROGRAM", help="measure this emulator of others too")
+    carriers = ["veth", "emulator", *filter(None, [parser.parse_args().rattan])]
     loads_bps = [UNLIMITED, 10**8, 10**9, 5 * 10**9]
-    cases = [(carrier, bps, 0.0) for bps in loads_bps for carrier in ("veth", "emulator")]
-    print("| TCP sent | delay (ms) | carrier | Gbit/s | added p50, p99, p99.9 (ms) | core | ns a packet |")
-    print("|---|---|---|---|---|---|---|")
-    for carrier, load_bps, delay_ms in [*cases, ("emulator", 10**8, 300.0)]:
+    cases = [(carrier, bps, 0.0) for bps in loads_bps for carrier in carriers]
+    cases += [(carrier, 10**8, 300.0) for carrier in carriers[1:]]
+    print("| TCP sent | carrier | Gbit/s | added p50, p99, p99.9 (ms) | of a core |")
+    print("|---|---|---|---|---|")
+    for carrier, load_bps, delay_ms in cases:
         found = compare_with_kernel(carrier, load_bps=load_bps, delay_ms=delay_ms)
+        sent = f"{load_bps / 1e9:g} Gbit/s" if load_bps else "as fast as it goes"
         cells = [
-            f"{load_bps / 1e9:g} Gbit/s" if load_bps else "as fast as it goes",
-            f"{delay_ms:g}",
-            carrier,
+            f"{sent}, {delay_ms:g} ms each way" if delay_ms else sent,
+            Path(carrier).name,
             f"{found['bps'] / 1e9:.2f}",
             ", ".join(f"{ms:.3f}" for ms in found["added_ms"].values()),
-            f"{100 * found['core_share']:.0f} %" if "core_share" in found else "",
-            f"{found['ns_per_packet']:.0f}" if "ns_per_packet" in found else "",
+            f"{100 * found['core_share']:.0f} %" if carrier != "veth" else "",
         ]
         print(f"| {' | '.join(cells)} |", flush=True)
 

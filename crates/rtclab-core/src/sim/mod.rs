@@ -8,6 +8,7 @@ mod compositions;
 mod config;
 mod links;
 mod moment;
+mod order;
 mod windows;
 mod world;
 

@@ -13,6 +13,7 @@
 use super::config::SimError;
 use super::links::Flight;
 use super::moment::Moment;
+use super::order::{Happening, Order};
 use super::world::World;
 use crate::network::lookahead::{Delivery, Lookahead, Until};
 use crate::network::{NetworkEvent, NodeId};
@@ -211,7 +212,7 @@ struct Deliveries {
     passing: VecDeque<(EventKey, NodeId, u32)>,
     /// The order of deliveries, as time, path and index in `deliveries`. Later, the order of outputs, as time, node and index
     /// among the outputs of that node.
-    order: Vec<(Time, u32, u32)>,
+    order: Order,
 }
 
 impl Windows {
@@ -226,7 +227,7 @@ impl Windows {
                 deliveries: Vec::new(),
                 arrived: (0..nodes).map(|_| Vec::new()).collect(),
                 passing: VecDeque::new(),
-                order: Vec::new(),
+                order: Order::default(),
             },
         }
     }
@@ -306,8 +307,7 @@ impl Deliveries {
         let order =
             (0..).zip(&self.deliveries).map(|(place, one)| (one.at, one.path as u32, place));
         self.order.extend(order);
-        self.order.sort_unstable();
-        for &(.., place) in &self.order {
+        for &(.., place) in self.order.sort_by(Ord::cmp) {
             let Delivery { at, path, number, to, queued, waits, packet } =
                 self.deliveries[place as usize];
             let key = EventKey { at, delivery: self.next, due: at, port: path as u32, number };
@@ -347,14 +347,12 @@ impl World {
         order.extend((0..).zip(pass).map(|(place, (key, ..))| (key.at, outside, place)));
         // Keys are large, and most things happen at a time of their own. Those with equal keys are of one part of a node,
         // and stay in its order.
-        order.sort_unstable_by(|one, other| {
-            let key = |&(_, node, place): &(Time, u32, u32)| match done.get(node as usize) {
-                Some(outputs) => outputs[place as usize].0,
-                None => passing[place as usize].0,
-            };
-            one.0.cmp(&other.0).then_with(|| (key(one), one).cmp(&(key(other), other)))
-        });
-        for &(at, node, place) in order.iter() {
+        let key = |&(_, node, place): &Happening| match done.get(node as usize) {
+            Some(outputs) => outputs[place as usize].0,
+            None => passing[place as usize].0,
+        };
+        let in_order = order.sort_by(|one, other| (key(one), one).cmp(&(key(other), other)));
+        for &(at, node, place) in in_order {
             if self.failure.is_some() {
                 return;
             }
