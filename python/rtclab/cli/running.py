@@ -269,7 +269,8 @@ def show_summary(
         from rtclab.report.sweeps import sweep_verdict
 
         tables.print_text(sweep_verdict(made, measured, flows))
-    tables.tell_feedback([flow for flow in known if flow not in set(rows["flow"])])
+    shown = set(rows["flow"])
+    tables.tell_feedback([flow for flow in known if flow not in shown])
     if made.drawn_over_time and not metrics:
         from rtclab.report.runs import findings_of
         from rtclab.report.verdict import verdict
