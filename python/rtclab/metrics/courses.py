@@ -59,7 +59,7 @@ def frozen_percent(trace: Trace, flow: str) -> Samples:
     spans = trace.cached(frozen_spans, flow)
     for from_ns, to_ns in () if spans is None else spans.tolist():
         overlap = np.minimum((seconds + 1) * NS_PER_S, to_ns) - np.maximum(seconds * NS_PER_S, from_ns)
-        frozen += overlap.clip(min=0)
+        frozen += np.maximum(overlap, 0)
     shares: Array = PERCENT * frozen / NS_PER_S
     return Samples(middles_s, shares)
 
@@ -86,7 +86,7 @@ def reported_lost_percent(trace: Trace, flow: str) -> Samples:
     if received.at_s.size < 2 or received.at_s.size != lost.at_s.size:
         return NO_SAMPLES
     # A packet that comes late is no longer lost, so the counter may fall.
-    missed = np.diff(lost.values).clip(min=0)
+    missed = np.maximum(np.diff(lost.values), 0)
     expected: Array = np.diff(received.values) + missed
     some = expected > 0
     shares: Array = PERCENT * missed[some] / expected[some]

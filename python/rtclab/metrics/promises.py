@@ -126,4 +126,4 @@ def inside_ns(spans: IntegerArray, span: tuple[int, int]) -> IntegerArray:
     """For each of the spans, its time within another span, in ns."""
     begin_ns, end_ns = span
     inside: IntegerArray = np.minimum(spans[:, 1], end_ns) - np.maximum(spans[:, 0], begin_ns)
-    return inside.clip(min=0)
+    return np.maximum(inside, 0, out=inside)

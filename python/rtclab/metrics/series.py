@@ -128,7 +128,7 @@ def overlap_ns(at_ns: IntegerArray, span: tuple[int, int]) -> IntegerArray:
     """For the second that begins at each time, its overlap with the span, in ns."""
     begin_ns, end_ns = span
     inside_ns: IntegerArray = np.minimum(at_ns + SECOND_NS, end_ns) - np.maximum(at_ns, begin_ns)
-    return inside_ns.clip(min=0)
+    return np.maximum(inside_ns, 0, out=inside_ns)
 
 
 def flow_seconds(trace: Trace, flow: str) -> pl.DataFrame:

@@ -22,8 +22,8 @@ from rtclab.metrics.arrivals import VIDEO_CLOCK
 from rtclab.metrics.media import FREEZE_MARGIN_S, frozen_spans
 from rtclab.metrics.packets import NEVER, PacketColumns, sent_in_order
 from rtclab.metrics.registry import UNKNOWN, bounded, metric, sources
-from rtclab.metrics.series import IntegerArray, span_ns
-from rtclab.trace import NS_PER_S, SCHEMAS, Trace, rows_by
+from rtclab.metrics.series import IntegerArray, arrays_by_flow, span_ns
+from rtclab.trace import NS_PER_S, Trace
 
 FATES: dict[str, str] = {
     "in_time": "replaced before its picture was due",
@@ -63,7 +63,7 @@ SCHEMA = pl.Schema(
         "fate": pl.String(),
     }
 )
-NO_FRAMES = SCHEMAS["frames"].to_frame()
+NONE = np.empty(0, np.int64)
 SCHEMA_OF_REPAIR = pl.Schema(
     {
         "flow": pl.String(),
@@ -225,8 +225,8 @@ def _fates(trace: Trace, flow: str) -> Fates:
     replacing[of_lost] = again[of_again]
     replaced_ns[of_lost] = sent.delivered_ns[again[of_again]]
 
-    pictures = trace.cached(_complete).get(flow, NO_FRAMES)
-    complete_ns = _looked_up(sent.timestamp[lost], pictures)
+    complete = trace.cached(_complete).get(flow)
+    complete_ns = _looked_up(sent.timestamp[lost], complete)
     protected = np.flatnonzero(is_fec & came)
     if protected.size:
         by_fec = (complete_ns != NEVER) & ((replaced_ns == NEVER) | (replaced_ns > complete_ns))
@@ -236,9 +236,9 @@ def _fates(trace: Trace, flow: str) -> Fates:
     fate = np.select(
         [
             replaced_ns == NEVER,
-            np.full(lost.size, pictures.is_empty()),
+            np.full(lost.size, complete is None),
             complete_ns == NEVER,
-            _late(trace, flow, sent.timestamp[lost], replaced_ns, pictures),
+            _late(trace, flow, sent.timestamp[lost], replaced_ns),
         ],
         ["never", "unknown", "in_vain", "too_late"],
         "in_time",
@@ -248,9 +248,16 @@ def _fates(trace: Trace, flow: str) -> Fates:
     return Fates(sent, lost, by, replaced_ns, fate, repair, use)
 
 
-def _complete(trace: Trace) -> dict[str, pl.DataFrame]:
-    """By flow, the pictures of which it is known when their last packet came."""
-    return rows_by(trace.table("frames").drop_nulls("received_ns"), "flow")
+def _complete(trace: Trace) -> dict[str, tuple[NDArray[Any], ...]]:
+    """By flow, when the last packet of each picture came, if it is known: RTP timestamps, and times."""
+    rows = trace.table("frames").select("flow", "rtp_timestamp", "received_ns").drop_nulls("received_ns")
+    return arrays_by_flow(rows)
+
+
+def _shown(trace: Trace) -> dict[str, tuple[NDArray[Any], ...]]:
+    """By flow, when pictures of :func:`_complete` were shown, in order: times, and RTP timestamps."""
+    rows = trace.table("frames").drop_nulls(["received_ns", "rendered_ns"]).sort("rendered_ns")
+    return arrays_by_flow(rows.select("flow", "rendered_ns", "rtp_timestamp"))
 
 
 def _paired(first: NDArray[Any], second: NDArray[Any]) -> tuple[IntegerArray, IntegerArray]:
@@ -270,13 +277,14 @@ def _with_rank(values: NDArray[Any]) -> IntegerArray:
     return (values.astype(np.int64) << 20) + rank
 
 
-def _looked_up(timestamps: NDArray[np.uint32], pictures: pl.DataFrame) -> IntegerArray:
+def _looked_up(timestamps: NDArray[np.uint32], complete: tuple[NDArray[Any], ...] | None) -> IntegerArray:
     """When the picture with each RTP timestamp was complete; ``NEVER`` if it was never shown."""
-    known, first = np.unique(pictures["rtp_timestamp"].to_numpy(), return_index=True)
-    if not known.size:
+    if complete is None:
         return np.full(timestamps.size, NEVER)
-    index = np.searchsorted(known, timestamps).clip(max=known.size - 1)
-    return np.where(known[index] == timestamps, pictures["received_ns"].to_numpy()[first[index]], NEVER)
+    of_picture, received_ns = complete
+    known, first = np.unique(of_picture, return_index=True)
+    index = np.minimum(np.searchsorted(known, timestamps), known.size - 1)
+    return np.where(known[index] == timestamps, received_ns[first[index]], NEVER)
 
 
 def _first_after(moments: IntegerArray, sent_ns: IntegerArray, numbers: IntegerArray) -> IntegerArray:
@@ -292,7 +300,7 @@ def _first_after(moments: IntegerArray, sent_ns: IntegerArray, numbers: IntegerA
 
 
 def _late(
-    trace: Trace, flow: str, timestamps: NDArray[np.uint32], replaced_ns: IntegerArray, pictures: pl.DataFrame
+    trace: Trace, flow: str, timestamps: NDArray[np.uint32], replaced_ns: IntegerArray
 ) -> NDArray[np.bool_]:
     """Whether lost packets were replaced too late for pictures that were due while the video was frozen.
 
@@ -302,8 +310,7 @@ def _late(
     late = np.zeros(timestamps.size, np.bool_)
     if frozen is None or not (frozen.size and timestamps.size):
         return late
-    rows = pictures.drop_nulls("rendered_ns").sort("rendered_ns")
-    shown_ns, shown = rows["rendered_ns"].to_numpy(), rows["rtp_timestamp"].to_numpy()
+    shown_ns, shown = trace.cached(_shown).get(flow, (NONE, NONE))
     for begin_ns, end_ns in frozen.tolist():
         last = np.searchsorted(shown_ns, begin_ns, side="right") - 1
         if last < 0:
