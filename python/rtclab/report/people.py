@@ -67,14 +67,23 @@ class People:
         senders: names of the columns, those who are seen worst first.
         rows: for each receiver a cell for each sender; None where nothing flows.
         cards: the people, in the order of the rows.
-        data: the values and small timelines of all pairs as JSON, safe inside a ``<script>`` element.
+        run: the run.
+        found: what is known of it.
+        flows: the flows of all pairs.
     """
 
     receivers: Sequence[str]
     senders: Sequence[str]
     rows: Sequence[Sequence[Seen | None]]
     cards: Sequence[Person]
-    data: str
+    run: Run
+    found: Findings
+    flows: Sequence[str]
+
+    @property
+    def data(self) -> str:
+        """The values and small timelines of all pairs as JSON, safe inside a ``<script>`` element."""
+        return _data(self.run, self.found, self.flows)
 
     @property
     def counts(self) -> dict[str, int]:
@@ -105,7 +114,7 @@ def people_of(run: Run, found: Findings, marked: Sequence[Judged]) -> People | N
         for receiver in receivers
     ]
     cards = [_card(name, found, marks) for name in receivers]
-    return People(receivers, senders, rows, cards, _data(run, found, [*pairs.values()]))
+    return People(receivers, senders, rows, cards, run, found, [*pairs.values()])
 
 
 def _by_suffering(
