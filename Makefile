@@ -52,6 +52,7 @@ then-and-now: $(VENV)/built-live $(VENV)/built-papers ## the papers' conditions 
 	$(BIN)/rtclab reproduce all --backend live --page docs/then-and-now.md
 
 setup: $(VENV)/built              ## .venv with the native module
+	@echo 'The native module is built without a profile. With one, as in the wheels of `make dist`, first-call takes 18 % fewer instructions.'
 
 setup-live: $(VENV)/built-live    ## what live calls need: Debian packages, Python packages, the video clip
 	SUDO=sudo packaging/install_debian.sh $(LIVE_PACKAGES)
