@@ -139,8 +139,10 @@ def not_compared(limits: Limits) -> str | None:
 def build(tree: Path, *options: str) -> Path:
     """Builds the program in a source tree with the release profile."""
     target = tree / "target"
-    command = ["cargo", "build", "--quiet", "--release", *options, "-p", PROGRAM, "--target-dir", str(target)]
-    subprocess.run(command, cwd=tree, check=True)
+    # With the native module's features, so that the simulator is the one that is built for it.
+    same = ["-p", "rtclab-python", "--features", "pyo3/extension-module"]
+    only = ["-p", PROGRAM, "--bin", PROGRAM, "--target-dir", str(target)]
+    subprocess.run(["cargo", "build", "--quiet", "--release", *options, *same, *only], cwd=tree, check=True)
     return target / "release" / PROGRAM
 
 
