@@ -28,8 +28,7 @@ impl Order {
 
     /// Sorts by time, and happenings at one time by `tie`. Returns them in order.
     ///
-    /// As many slices of the window as there are happenings have few each. To sort those takes a tenth of the comparisons
-    /// that sorting all of them takes.
+    /// The window has about as many slices as happenings, so most slices have one or two, and hardly anything is compared.
     pub(super) fn sort_by(
         &mut self,
         tie: impl Fn(&Happening, &Happening) -> Ordering,
