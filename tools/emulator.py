@@ -21,7 +21,6 @@ from pathlib import Path
 
 import numpy as np
 
-from rtclab.backend.live.connections import Json
 from rtclab.backend.live.lab.link import ADDRESSES, CLIENT, CORE, link_network, start_emulator, stopped
 from rtclab.backend.live.lab.namespaces import (
     EMULATOR_THREAD,
@@ -33,6 +32,7 @@ from rtclab.backend.live.lab.namespaces import (
     node_command,
     run_in_lab,
 )
+from rtclab.backend.live.messages import Json
 
 CAPACITY_BPS = 100_000_000
 OFFERED_BPS = 110_000_000

@@ -43,7 +43,6 @@ if TYPE_CHECKING:
     from rtclab.lab import (
         delete,
         import_files,
-        link,
         list_metrics,
         list_runs,
         list_scenarios,
@@ -55,6 +54,7 @@ if TYPE_CHECKING:
         watch,
     )
     from rtclab.lab import open_results as open  # noqa: F401
+    from rtclab.linking import link
     from rtclab.machine import doctor
     from rtclab.metrics import metric
     from rtclab.monitoring import monitor
@@ -111,9 +111,10 @@ _HOME = {
     "rtclab.experiment": ("Condition", "Draw", "Experiment", "Number", "Results"),
     "rtclab.gates": ("GateResult", "gate"),
     "rtclab.lab": (
-        *("delete", "import_files", "link", "list_metrics", "list_runs", "list_scenarios", "replay", "run"),
+        *("delete", "import_files", "list_metrics", "list_runs", "list_scenarios", "replay", "run"),
         *("scenario_from", "show", "sweep", "watch"),
     ),
+    "rtclab.linking": ("link",),
     "rtclab.machine": ("doctor",),
     "rtclab.metrics": ("metric",),
     "rtclab.monitoring": ("monitor",),

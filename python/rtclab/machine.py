@@ -5,7 +5,7 @@ from __future__ import annotations
 import platform
 import sys
 
-from rtclab.backend import REBUILD
+from rtclab.backend.backends import REBUILD
 from rtclab.backend.live import doctor as live
 from rtclab.backend.live.doctor import MachineCheck
 

@@ -11,9 +11,9 @@ from subprocess import Popen
 from typing import Any
 
 from rtclab._native import Emulator
-from rtclab.backend.live.connections import Json
 from rtclab.backend.live.lab.cross_traffic import CrossTraffic
 from rtclab.backend.live.lab.namespaces import Emit, create_nodes, node_command
+from rtclab.backend.live.messages import Json
 
 
 def session(argument: Json, _emit: Emit) -> Json:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import polars as pl
 
-from rtclab.backend import Watch, manifest, paths_table, unwatched
+from rtclab.backend.backends import Watch, manifest, paths_table, unwatched
 from rtclab.errors import CallFailed, UnsupportedScenario
 from rtclab.scenario import Scenario
 from rtclab.trace import Trace

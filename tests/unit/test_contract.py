@@ -17,7 +17,7 @@ import polars as pl
 import pytest
 from stub_backend import StubBackend
 
-from rtclab.backend import paths_table
+from rtclab.backend.backends import paths_table
 from rtclab.backend.sim import FLOWS, NOT_SIMULATED, NativeMismatch, NativeTable, SimBackend
 from rtclab.cli import main
 from rtclab.errors import RtclabError, TraceError

@@ -11,6 +11,7 @@ from types import ModuleType
 import pytest
 
 import rtclab
+import rtclab.backend.live
 import rtclab.cli
 import rtclab.report
 
@@ -47,6 +48,7 @@ MAY_IMPORT: dict[str, set[str]] = {
         "importers",
         "_native",
     },
+    "linking": {"errors", "arguments", "scenario", "backend"},
     "machine": {"backend", "_native"},
     "metrics": {"errors", "renamed", "trace", "_native"},
     "experiment": {
@@ -142,6 +144,7 @@ MAY_IMPORT: dict[str, set[str]] = {
         "machine",
         "plugins",
         "lab",
+        "linking",
         "comparing",
         "gates",
         "arenas",
@@ -172,6 +175,7 @@ EXCEPTIONS = {
     ("__init__", "backend"),
     ("__init__", "gates"),
     ("__init__", "lab"),
+    ("__init__", "linking"),
     ("__init__", "machine"),
     ("__init__", "metrics"),
     ("__init__", "monitoring"),
@@ -245,6 +249,7 @@ UNUSED = {
     "list": {*PROCESSES, *DRAWING, *OTHER_COMMANDS},
     "show first-call": {*PROCESSES, *DRAWING, *OTHER_COMMANDS},
     "run first-call --duration 5s": {*PROCESSES, *OTHER_PAGES, *OTHER_COMMANDS},
+    "link -- true": {"numpy", "polars", "rtclab.lab", *PROCESSES, *DRAWING, *OTHER_COMMANDS},
 }
 """By command, modules that it does not need and therefore must not import, because people wait for it."""
 
@@ -265,7 +270,11 @@ def test_a_short_command_imports_no_module_that_it_does_not_need(command: str, t
     assert not UNUSED[command] & imported
 
 
-@pytest.mark.parametrize("package", [rtclab, rtclab.cli, rtclab.report], ids=lambda package: package.__name__)
+@pytest.mark.parametrize(
+    "package",
+    [rtclab, rtclab.backend, rtclab.backend.live, rtclab.cli, rtclab.report],
+    ids=lambda package: package.__name__,
+)
 def test_a_public_name_that_is_imported_on_first_use_is_no_module(package: ModuleType) -> None:
     for name in package.__all__:
         assert not isinstance(getattr(package, name), ModuleType), name

@@ -12,7 +12,7 @@ import pytest
 from aiohttp.test_utils import TestClient, TestServer
 
 from rtclab import _native
-from rtclab.backend import manifest
+from rtclab.backend.backends import manifest
 from rtclab.backend.live.browsers.browser_process import BrowserProcess
 from rtclab.backend.live.browsers.page_server import PageServer
 from rtclab.backend.live.connections import LiveConnection

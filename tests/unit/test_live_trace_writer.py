@@ -11,7 +11,7 @@ import polars as pl
 import pytest
 from captures import speech, write_pcap
 
-from rtclab.backend import manifest, paths_table
+from rtclab.backend.backends import manifest, paths_table
 from rtclab.backend.live.connections import live_connections
 from rtclab.backend.live.records.packet_flows import FlowKeys, assign_flows, join_relay_legs
 from rtclab.backend.live.records.recorder import Recorder

@@ -14,7 +14,7 @@ from synthetic_run import event, report, second, trace
 from test_metrics_statistics import memory_run
 
 import rtclab
-from rtclab.backend import planned_flows
+from rtclab.backend.backends import planned_flows
 from rtclab.backend.sim import SimBackend
 from rtclab.experiment.comparison import compare_runs
 from rtclab.experiment.summary import summary_of_run

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from scenario_text import TWO_PEOPLE, error, scenario
 
-from rtclab.backend import paths_table
+from rtclab.backend.backends import paths_table
 from rtclab.errors import BadInput
 from rtclab.phrases import path_in_words
 from rtclab.scenario import (

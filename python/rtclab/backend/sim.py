@@ -14,7 +14,7 @@ import numpy as np
 import polars as pl
 
 from rtclab import _native, native_tables, own_controls
-from rtclab.backend import (
+from rtclab.backend.backends import (
     REBUILD,
     Watch,
     failure_of,

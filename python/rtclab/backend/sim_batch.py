@@ -17,7 +17,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from rtclab.backend import (
+from rtclab.backend.backends import (
     Pairs,
     connected_flows,
     failure_of,

@@ -10,7 +10,7 @@ from typing import Any
 import polars as pl
 
 from rtclab import _native, own_controls
-from rtclab.backend import paths_table
+from rtclab.backend.backends import paths_table
 from rtclab.backend.sim import SimBackend
 from rtclab.errors import BadInput
 from rtclab.scenario import Scenario

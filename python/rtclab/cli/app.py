@@ -1312,11 +1312,12 @@ def run_link(
     The environment variables RTCLAB_CLIENT and RTCLAB_SERVER have the addresses of the command and of the
     far end. The exit status is the command's.
     """
-    from rtclab.cli import tables
-    from rtclab.lab import link
+    from rtclab.linking import link
 
     result = link(command, up=up, down=down, server=server, pcap=pcap, seed=seed, output_to_stderr=as_json)
     if as_json:
+        from rtclab.cli import tables
+
         tables.print_json(result)
     elif "directions" in result:
         from rtclab.backend.live.lab.link import summary_text

@@ -18,7 +18,7 @@ from typing import Literal, get_args
 
 import polars as pl
 
-from rtclab.backend import Backend, planned_flows
+from rtclab.backend.backends import Backend, planned_flows
 from rtclab.backend.taking_turns import turn
 from rtclab.errors import BadInput, CallFailed, DiskFull, RtclabError, reason_of
 from rtclab.experiment.conditions import SIM, check_trusted

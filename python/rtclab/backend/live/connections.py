@@ -3,15 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 from rtclab.scenario import Scenario, mixing
 from rtclab.scenario.participant import CORE
 from rtclab.scenario.topology import connections, flow_names
-
-Json = dict[str, Any]
-Message = dict[str, Any]
-"""A JSON message from or to a page or a server. ``type`` is its kind."""
 
 Address = tuple[str, int]
 """A node and a port."""

@@ -8,11 +8,12 @@ from typing import Any, Self
 
 from pydantic import BaseModel, ConfigDict
 
-from rtclab.backend import manifest, paths_table
+from rtclab.backend.backends import manifest, paths_table
 from rtclab.backend.live.browsers.launch_options import BrowserLaunch, browsers, versions_of
 from rtclab.backend.live.browsers.page_settings import pages
-from rtclab.backend.live.connections import Json, LiveConnection, live_connections
+from rtclab.backend.live.connections import LiveConnection, live_connections
 from rtclab.backend.live.lab.nat import UDP_BLOCKED, NatKind
+from rtclab.backend.live.messages import Json
 from rtclab.backend.live.servers.mcu import mixer_settings
 from rtclab.backend.live.servers.whip import WhipSettings, whip_settings
 from rtclab.backend.live.user.invitations import InvitedPlace

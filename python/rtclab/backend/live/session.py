@@ -21,12 +21,12 @@ from urllib.parse import quote
 from aiohttp import web
 
 from rtclab import _native
-from rtclab.backend import nobody_connected
+from rtclab.backend.backends import nobody_connected
 from rtclab.backend.live.browsers.browser_process import BrowserProcess, LoadMeter, allow_plain_http
 from rtclab.backend.live.browsers.drivers import DRIVERS
 from rtclab.backend.live.browsers.firefox import BROWSERS
 from rtclab.backend.live.browsers.page_server import PageServer
-from rtclab.backend.live.connections import Address, Json, LiveConnection, Message, PortFlows
+from rtclab.backend.live.connections import Address, LiveConnection, PortFlows
 from rtclab.backend.live.lab.cgroups import in_group
 from rtclab.backend.live.lab.cross_traffic import CrossTraffic
 from rtclab.backend.live.lab.http import serve
@@ -43,6 +43,7 @@ from rtclab.backend.live.lab.namespaces import (
     spawn_in_node,
 )
 from rtclab.backend.live.lab.nat import put_behind_nat
+from rtclab.backend.live.messages import Json, Message
 from rtclab.backend.live.plan import SessionPlan
 from rtclab.backend.live.records.page_reports import Report
 from rtclab.backend.live.records.recorder import Recorder, pick, printable

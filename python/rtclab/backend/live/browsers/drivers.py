@@ -21,8 +21,8 @@ from typing import Any, Protocol, TypeVar
 
 import aiohttp
 
-from rtclab.backend.live.connections import Json
 from rtclab.backend.live.lab.namespaces import sockets_in_node
+from rtclab.backend.live.messages import Json
 from rtclab.errors import CallFailed
 
 Result = TypeVar("Result")

@@ -14,7 +14,7 @@ from typing import Any
 
 from aiohttp import WSMsgType, web
 
-from rtclab.backend.live.connections import Message
+from rtclab.backend.live.messages import Message
 
 PAGE_DIRECTORY = Path(__file__).parent / "page"
 MAX_MESSAGE_BYTES = 16_000_000

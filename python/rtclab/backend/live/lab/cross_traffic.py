@@ -21,10 +21,11 @@ from pathlib import Path
 from subprocess import DEVNULL, PIPE, Popen
 from typing import IO
 
-from rtclab.backend.live.connections import Address, Json, PortFlows
+from rtclab.backend.live.connections import Address, PortFlows
 from rtclab.backend.live.lab.cross_traffic_plan import TrafficCommand, TrafficPlan, planned
 from rtclab.backend.live.lab.kernel_tcp import KERNEL_NAMES, kernel_congestion_controls, request_ecn
 from rtclab.backend.live.lab.process import Process
+from rtclab.backend.live.messages import Json
 from rtclab.errors import BackendUnavailable, UnsupportedScenario
 from rtclab.scenario import Scenario
 from rtclab.scenario.table import one_of

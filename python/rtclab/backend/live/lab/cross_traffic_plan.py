@@ -9,9 +9,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from rtclab.backend.live.connections import Address, Json, PortFlows
+from rtclab.backend.live.connections import Address, PortFlows
 from rtclab.backend.live.lab import tcp_objects as objects
 from rtclab.backend.live.lab.kernel_tcp import KERNEL_NAMES
+from rtclab.backend.live.messages import Json
 from rtclab.trace import NS_PER_S
 
 IP_AND_UDP_HEADER_BYTES = 28

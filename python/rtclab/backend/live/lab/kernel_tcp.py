@@ -9,7 +9,6 @@ from typing import Any
 
 import numpy as np
 
-from rtclab.backend.live.connections import Json
 from rtclab.backend.live.lab.link import (
     ADDRESSES,
     CLIENT,
@@ -20,6 +19,7 @@ from rtclab.backend.live.lab.link import (
     wait_until_listening,
 )
 from rtclab.backend.live.lab.namespaces import Emit, call_in_node, node_command, run_in_lab
+from rtclab.backend.live.messages import Json
 from rtclab.errors import RtclabError
 
 KERNEL_NAMES = {"newreno": "reno", "cubic": "cubic", "bbr": "bbr", "dctcp": "dctcp", "prague": "prague"}

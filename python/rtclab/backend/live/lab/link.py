@@ -19,7 +19,6 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from rtclab import _native
-from rtclab.backend.live.connections import Json
 from rtclab.backend.live.lab.namespaces import (
     Emit,
     call_in_node,
@@ -29,6 +28,7 @@ from rtclab.backend.live.lab.namespaces import (
     run_in_lab,
 )
 from rtclab.backend.live.lab.process import waiting_ports
+from rtclab.backend.live.messages import Json
 from rtclab.errors import BadInput, RtclabError
 
 CLIENT, CORE = "client", "core"

@@ -31,7 +31,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
-from rtclab.backend.live.connections import Json
+from rtclab.backend.live.messages import Json
 from rtclab.errors import BackendUnavailable, RtclabError
 
 with suppress(ModuleNotFoundError):  # `rtclab doctor` works without it, on Windows

@@ -15,7 +15,8 @@ from itertools import pairwise
 
 import polars as pl
 
-from rtclab.backend.live.connections import PAGE_CALL, Endpoint, Json, LiveConnection
+from rtclab.backend.live.connections import PAGE_CALL, Endpoint, LiveConnection
+from rtclab.backend.live.messages import Json
 from rtclab.backend.live.records.page_reports import (
     MAX_CONNECTIONS,
     ConnectionMade,

@@ -9,11 +9,12 @@ from pathlib import Path
 
 from aiohttp import web
 
-from rtclab.backend.live.connections import Address, Json, LiveConnection, Message, PortFlows
+from rtclab.backend.live.connections import Address, LiveConnection, PortFlows
 from rtclab.backend.live.lab.http import serve
 from rtclab.backend.live.lab.namespaces import listen_in_node, spawn_in_node
 from rtclab.backend.live.lab.nat import UDP_BLOCKED
 from rtclab.backend.live.lab.process import Spawn
+from rtclab.backend.live.messages import Json, Message
 from rtclab.backend.live.servers.janus import PORT as JANUS_PORT
 from rtclab.backend.live.servers.janus import JanusServer
 from rtclab.backend.live.servers.json_server import JsonServer

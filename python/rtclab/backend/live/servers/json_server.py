@@ -9,8 +9,8 @@ from contextlib import suppress
 from pathlib import Path
 from subprocess import PIPE
 
-from rtclab.backend.live.connections import Message
 from rtclab.backend.live.lab.process import Process, Spawn
+from rtclab.backend.live.messages import Message
 from rtclab.errors import CallFailed
 
 READY_TIMEOUT_S = 10.0

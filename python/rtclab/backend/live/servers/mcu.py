@@ -10,8 +10,8 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from rtclab.backend.live.connections import Message
 from rtclab.backend.live.lab.process import Spawn
+from rtclab.backend.live.messages import Message
 from rtclab.backend.live.servers.json_server import JsonServer
 from rtclab.errors import SEE_DOCTOR, BackendUnavailable
 from rtclab.scenario import Scenario, mixing

@@ -29,7 +29,7 @@ from aiortc.mediastreams import MediaStreamError
 from aiortc.sdp import candidate_from_sdp
 from av import AudioFrame, VideoFrame
 
-from rtclab.backend.live.connections import Json
+from rtclab.backend.live.messages import Json
 from rtclab.backend.live.servers.composition import Sound, compose, mix
 
 MAX_LINE_BYTES = 1_000_000

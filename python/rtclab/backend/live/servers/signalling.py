@@ -14,7 +14,7 @@ from contextlib import suppress
 
 from aiohttp import WSMsgType, web
 
-from rtclab.backend.live.connections import Message
+from rtclab.backend.live.messages import Message
 
 MAX_MESSAGE_BYTES = 16_000_000
 

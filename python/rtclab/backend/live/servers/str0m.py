@@ -10,8 +10,8 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
-from rtclab.backend.live.connections import Message
 from rtclab.backend.live.lab.process import Spawn
+from rtclab.backend.live.messages import Message
 from rtclab.backend.live.servers.json_server import JsonServer
 from rtclab.errors import SEE_DOCTOR, BackendUnavailable
 

@@ -18,7 +18,8 @@ from urllib.parse import urlsplit
 
 from aiohttp import web
 
-from rtclab.backend.live.connections import Json, LiveConnection
+from rtclab.backend.live.connections import LiveConnection
+from rtclab.backend.live.messages import Json
 from rtclab.scenario import Scenario
 
 PORT = 8080

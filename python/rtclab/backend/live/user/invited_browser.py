@@ -21,9 +21,10 @@ from typing import Any
 import psutil
 from aiohttp import web
 
-from rtclab.backend.live.connections import Json, LiveConnection, Message
+from rtclab.backend.live.connections import LiveConnection
 from rtclab.backend.live.lab.namespaces import Emit, Node
 from rtclab.backend.live.lab.process import Spawn
+from rtclab.backend.live.messages import Json, Message
 from rtclab.backend.live.servers.turn import PORT, TurnServer
 from rtclab.backend.live.user.certificates import self_signed
 from rtclab.backend.live.user.invitations import InvitedPlace

@@ -24,8 +24,8 @@ from typing import Any
 from aiohttp import ClientError, ClientSession, ClientWebSocketResponse, TCPConnector, WSMsgType, web
 
 from rtclab.backend.live.browsers.page_server import PAGE_DIRECTORY, PageServer, isolate
-from rtclab.backend.live.connections import Message
 from rtclab.backend.live.lab.namespaces import sockets_in_node
+from rtclab.backend.live.messages import Message
 from rtclab.backend.live.records.page_reports import ReportRefused, printable_line
 from rtclab.backend.live.user.invited_reports import PageClock, ReportChecker, messages
 from rtclab.backend.live.user.rate_limit import page_rate_limit

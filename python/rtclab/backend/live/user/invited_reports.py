@@ -14,7 +14,8 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, FiniteFloat, TypeAdapter, ValidationError
 
-from rtclab.backend.live.connections import LiveConnection, Message
+from rtclab.backend.live.connections import LiveConnection
+from rtclab.backend.live.messages import Message
 from rtclab.backend.live.records.page_reports import (
     EXACT,
     MAX_TEXT,
