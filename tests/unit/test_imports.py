@@ -249,7 +249,6 @@ UNUSED = {
     "list": {*PROCESSES, *DRAWING, *OTHER_COMMANDS},
     "show first-call": {*PROCESSES, *DRAWING, *OTHER_COMMANDS},
     "run first-call --duration 5s": {*PROCESSES, *OTHER_PAGES, *OTHER_COMMANDS},
-    "link -- true": {"numpy", "polars", "rtclab.lab", *PROCESSES, *DRAWING, *OTHER_COMMANDS},
 }
 """By command, modules that it does not need and therefore must not import, because people wait for it."""
 
@@ -268,6 +267,15 @@ def test_a_short_command_imports_no_module_that_it_does_not_need(command: str, t
     imported = set(done.stdout.splitlines()[-1].split())
     assert "rtclab.cli.app" in imported
     assert not UNUSED[command] & imported
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="there are emulated links on Linux only")
+def test_what_emulates_a_link_imports_no_module_that_it_does_not_need() -> None:
+    """Each lab is a process of its own, which would need 50 MB and half a second more."""
+    code = "import sys, rtclab.linking, rtclab.backend.live.lab.link; print(*sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    unused = {"numpy", "polars", "rtclab.lab", *PROCESSES, *DRAWING, *OTHER_COMMANDS}
+    assert not unused & {*done.stdout.split()}
 
 
 @pytest.mark.parametrize(
