@@ -1,4 +1,4 @@
-"""Emulated links for any command. It needs neither polars nor numpy, so it starts quickly and takes little memory."""
+"""Emulated links for any command, without polars and numpy: it starts quickly and takes little memory."""
 
 from __future__ import annotations
 

@@ -9,7 +9,7 @@ import stub_backend
 from command_line import Result, Rtclab
 from stub_backend import StubBackend
 
-from rtclab import backend as backends
+from rtclab.backend import backends
 from rtclab.cli import main
 
 

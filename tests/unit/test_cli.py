@@ -25,8 +25,7 @@ from rich.console import Console
 from stub_backend import StubBackend
 
 from rtclab import _native
-from rtclab import backend as backends
-from rtclab.backend import taking_turns
+from rtclab.backend import backends, taking_turns
 from rtclab.backend.live.lab import link
 from rtclab.cli import running, tables
 from rtclab.cli.tables import MOST_FLOWS, number, show_metrics

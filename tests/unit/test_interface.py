@@ -19,9 +19,8 @@ import stub_backend
 from stub_backend import StubBackend
 
 import rtclab
-from rtclab import backend as backends
-from rtclab import comparing, gates, lab, machine, monitoring
-from rtclab.backend import sim_steps
+from rtclab import comparing, gates, lab, linking, machine, monitoring
+from rtclab.backend import backends, sim_steps
 from rtclab.errors import BadInput, TraceError
 from rtclab.experiment import Interrupted, experiment, results
 from rtclab.metrics import ESSENTIAL, METRICS
@@ -29,7 +28,7 @@ from rtclab.trace import trace
 
 EXAMPLES = [
     test
-    for module in (lab, machine, comparing, experiment, results, gates, trace, sim_steps, monitoring)
+    for module in (lab, linking, machine, comparing, experiment, results, gates, trace, sim_steps, monitoring)
     for test in doctest.DocTestFinder().find(module, extraglobs={"rtclab": rtclab})
     if test.examples
 ]

@@ -10,8 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from rtclab import backend as backends
-from rtclab.backend import Backend
+from rtclab.backend import Backend, backends
 from rtclab.errors import BadInput
 from rtclab.experiment import runner
 from rtclab.experiment.conditions import (
