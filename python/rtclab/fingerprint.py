@@ -33,7 +33,7 @@ def files() -> list[Path]:
     parts = ("scenario", "trace", "metrics", "own_controls")
     own = sorted(path for part in parts for path in (PACKAGE / part).rglob("*.py"))
     names = (
-        "backend/__init__",
+        "backend/backends",
         "backend/promises",
         "backend/sim",
         "backend/sim_batch",

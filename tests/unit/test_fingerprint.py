@@ -12,6 +12,7 @@ DECIDES_NOTHING = {
     "experiment/fields": "values of varied fields are in the scenario of each condition",
     "experiment/store": "it keeps what was measured",
     "experiment/targets": "it writes notes for people",
+    "backend/__init__": "it imports names on first use",
     "backend/sampler": "it shows people what happens",
     "backend/taking_turns": "it locks the machine for live calls",
 }

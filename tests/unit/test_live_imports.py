@@ -10,23 +10,26 @@ import pytest
 LIVE = Path(__file__).parents[2] / "python" / "rtclab" / "backend" / "live"
 
 MAY_IMPORT: dict[str, set[str]] = {
-    "connections": set(),  # the vocabulary of all rooms
-    "lab": {"connections"},
-    "records": {"connections"},
-    "browsers": {"connections", "lab"},  # their processes and sockets are in nodes
-    "servers": {"connections", "lab"},  # so are those of servers
+    # The vocabulary of all rooms.
+    "messages": set(),
+    "connections": set(),
+    "lab": {"messages", "connections"},
+    "records": {"messages", "connections"},
+    "browsers": {"messages", "connections", "lab"},  # their processes and sockets are in nodes
+    "servers": {"messages", "connections", "lab"},  # so are those of servers
     # A page of the user's own is driven in a browser. An invited browser gets rtclab's page, and a TURN
     # server at its node. The reports of both are checked.
-    "user": {"connections", "lab", "records", "browsers", "servers"},
+    "user": {"messages", "connections", "lab", "records", "browsers", "servers"},
     # What a scenario may ask for, whether this machine can do it, and what crosses into the lab.
     "scenario_checks": {"lab", "browsers", "servers", "user"},
     "doctor": {"connections", "lab", "browsers", "servers"},
-    "plan": {"connections", "lab", "records", "browsers", "servers", "user"},
-    "session": {"connections", "lab", "records", "browsers", "servers", "user", "plan"},
-    "__init__": {
+    "plan": {"messages", "connections", "lab", "records", "browsers", "servers", "user"},
+    "session": {"messages", "connections", "lab", "records", "browsers", "servers", "user", "plan"},
+    "live_backend": {
         *("lab", "records", "browsers", "user"),
         *("plan", "scenario_checks", "doctor"),
     },
+    "__init__": {"live_backend"},
 }
 """For each room and module of ``backend/live``, in order, the others that it may import."""
 
