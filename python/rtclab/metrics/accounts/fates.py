@@ -256,8 +256,9 @@ def _complete(trace: Trace) -> dict[str, tuple[NDArray[Any], ...]]:
 
 def _shown(trace: Trace) -> dict[str, tuple[NDArray[Any], ...]]:
     """By flow, when pictures of :func:`_complete` were shown, in order: times, and RTP timestamps."""
-    rows = trace.table("frames").drop_nulls(["received_ns", "rendered_ns"]).sort("rendered_ns")
-    return arrays_by_flow(rows.select("flow", "rendered_ns", "rtp_timestamp"))
+    rows = trace.table("frames").drop_nulls(["received_ns", "rendered_ns"])
+    in_order = rows.sort("rendered_ns", maintain_order=True)
+    return arrays_by_flow(in_order.select("flow", "rendered_ns", "rtp_timestamp"))
 
 
 def _paired(first: NDArray[Any], second: NDArray[Any]) -> tuple[IntegerArray, IntegerArray]:
